@@ -106,60 +106,52 @@ func (a *querier) next() other {
 	return a.others[a.turn%len(a.others)]
 }
 
-// get asks and returns the answer, and how long it took.
-func get(ctx context.Context, client *http.Client, base *url.URL, path string, deadline time.Duration) ([]byte, time.Duration, error) {
-	start := time.Now()
-	body, err := exchange(ctx, client, strings.TrimSuffix(base.String(), "/")+"/"+path, deadline)
-	return body, time.Since(start), err
-}
-
-func exchange(ctx context.Context, client *http.Client, address string, deadline time.Duration) ([]byte, error) {
+// get asks base and returns the answer, and how long it took.
+func (a *querier) get(ctx context.Context, base *url.URL, path string, deadline time.Duration) (body []byte, took time.Duration, err error) {
+	defer func(start time.Time) { took = time.Since(start) }(time.Now())
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base.String(), "/")+"/"+path, http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	req.Header.Set("X-Opaque-Id", opaqueID)
-	resp, err := client.Do(req)
+	resp, err := a.client.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the address, which is shown elsewhere
 		}
-		return nil, err
+		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, err
 	case resp.StatusCode != http.StatusOK:
-		return nil, statusError{resp.StatusCode}
+		err = statusError{resp.StatusCode}
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("the answer is longer than %d KiB", maxAnswer>>10)
+		err = fmt.Errorf("the answer is longer than %d KiB", maxAnswer>>10)
 	}
-	return body, nil
+	return body, 0, err
 }
 
-// stats asks the node itself for its counters.
-func (a *querier) stats(ctx context.Context) (Counters, time.Duration, error) {
-	body, took, err := get(ctx, a.client, a.direct, "_nodes/_local"+statsQuery, statsDeadline)
+// about asks for something about the node: the node itself or, if there is one, another node, which waits for it as long.
+func (a *querier) about(ctx context.Context, via other, query string, deadline time.Duration) ([]byte, time.Duration, error) {
+	if via.url == nil {
+		return a.get(ctx, a.direct, "_nodes/_local"+query, deadline)
+	}
+	path := fmt.Sprintf("_nodes/%s%s&timeout=%dms", url.PathEscape(a.node), query, deadline.Milliseconds())
+	return a.get(ctx, via.url, path, deadline+time.Second)
+}
+
+// stats asks the node itself for its counters or, if there is one, another node.
+func (a *querier) stats(ctx context.Context, via other) (Counters, time.Duration, error) {
+	body, took, err := a.about(ctx, via, statsQuery, statsDeadline)
 	if err != nil {
 		return Counters{}, took, err
 	}
 	c, err := parseStats(body, a.node)
-	return c, took, err
-}
-
-// statsVia asks another node for them.
-func (a *querier) statsVia(ctx context.Context, via other) (Counters, time.Duration, error) {
-	path := "_nodes/" + url.PathEscape(a.node) + statsQuery + fmt.Sprintf("&timeout=%dms", statsDeadline.Milliseconds())
-	body, took, err := get(ctx, a.client, via.url, path, statsDeadline+time.Second)
-	if err != nil {
-		return Counters{}, took, err
-	}
-	c, err := parseStats(body, a.node)
-	if errors.Is(err, errNotTold) {
+	if via.url != nil && errors.Is(err, errNotTold) {
 		err = fmt.Errorf("%s got no answer from the node", via.name)
 	}
 	c.Via = via.name
@@ -168,14 +160,13 @@ func (a *querier) statsVia(ctx context.Context, via other) (Counters, time.Durat
 
 // hotThreads asks the node itself and, if that fails, another node.
 func (a *querier) hotThreads(ctx context.Context) (h HotThreads, err error) {
-	var body []byte
+	body, err := []byte(nil), errNotTold
 	if a.direct != nil {
-		body, _, err = get(ctx, a.client, a.direct, "_nodes/_local"+hotQuery, hotDeadline)
+		body, _, err = a.about(ctx, other{}, hotQuery, hotDeadline)
 	}
-	if via := a.next(); via.url != nil && (a.direct == nil || (err != nil && !refused(err))) {
+	if via := a.next(); via.url != nil && err != nil && !refused(err) {
 		h.Via = via.name
-		path := "_nodes/" + url.PathEscape(a.node) + hotQuery + fmt.Sprintf("&timeout=%dms", hotDeadline.Milliseconds())
-		body, _, err = get(ctx, a.client, via.url, path, hotDeadline+time.Second)
+		body, _, err = a.about(ctx, via, hotQuery, hotDeadline)
 	}
 	if err != nil {
 		return h, err
@@ -210,7 +201,7 @@ func (a *querier) tasks(ctx context.Context) ([]Task, error) {
 		}
 		nodes = url.QueryEscape(a.node)
 	}
-	body, _, err := get(ctx, a.client, base, "_tasks?actions=*search*&detailed=true&nodes="+nodes+
+	body, _, err := a.get(ctx, base, "_tasks?actions=*search*&detailed=true&nodes="+nodes+
 		"&filter_path=nodes.*.tasks.*.action,nodes.*.tasks.*.description,nodes.*.tasks.*.running_time_in_nanos", statsDeadline)
 	if err != nil {
 		return nil, err
@@ -257,7 +248,7 @@ func (a *querier) pending(ctx context.Context) (*Pending, error) {
 	if via.url == nil {
 		return nil, errNotTold
 	}
-	body, _, err := get(ctx, a.client, via.url, "_cluster/pending_tasks?filter_path=tasks.time_in_queue_millis", statsDeadline)
+	body, _, err := a.get(ctx, via.url, "_cluster/pending_tasks?filter_path=tasks.time_in_queue_millis", statsDeadline)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const (
 	// baselineShare is the number of polls of a node's statistics for each of these
 	// readings: when a fleet makes polls rarer, these become rarer too.
 	baselineShare = 50
-	// baselineRate bounds these readings in large clusters, per second. They then cost
+	// baselineRate bounds these readings, per second: in large clusters they cost
 	// half a percent of a core.
 	baselineRate = 5
 	// baselineKept is the number of readings kept of each node: the latest three and, before them, two that are
@@ -31,15 +31,14 @@ const (
 type baseline struct {
 	mu    sync.Mutex
 	nodes map[string]*nodeBaseline
-	order []string // of those in use
-	next  int
 	seen  time.Time // when the states were set
 }
 
 // nodeBaseline is the baseline of one node.
 type nodeBaseline struct {
-	state    string
-	tried    bool
+	fine     bool
+	serves   bool       // searches
+	tried    time.Time  // when it was asked last
 	counters []Counters // the oldest first
 	// inTrouble says that the node is, and troubled for how long it has been so since the latest reading.
 	inTrouble bool
@@ -55,7 +54,6 @@ func (b *baseline) update(readings []Reading, now time.Time) {
 	passed := now.Sub(b.seen)
 	b.seen = now
 	nodes := make(map[string]*nodeBaseline, len(readings))
-	b.order = b.order[:0]
 	for _, r := range readings {
 		n := b.nodes[r.ID]
 		if n == nil {
@@ -64,36 +62,26 @@ func (b *baseline) update(readings []Reading, now time.Time) {
 		if n.inTrouble {
 			n.troubled += passed
 		}
-		n.state, n.inTrouble = r.State, inTrouble(r.State) && !r.briefly(now)
+		n.fine, n.serves, n.inTrouble = r.State == "fine", r.Share > 0, inTrouble(r.State) && !r.briefly(now)
 		nodes[r.ID] = n
-		if r.Share > 0 {
-			b.order = append(b.order, r.ID)
-		}
 	}
 	b.nodes = nodes
 }
 
-// due returns the node that is to be read next, if it is healthy, and the time to wait
-// after that for each node to be read once in an interval. A node that was never read
-// comes first.
-func (b *baseline) due(interval time.Duration) (node string, wait time.Duration) {
-	const soon = time.Second / baselineRate
+// due returns the healthy node that was asked longest ago, if that is an interval; empty if there is none.
+func (b *baseline) due(interval time.Duration, now time.Time) (node string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, id := range b.order {
-		if n := b.nodes[id]; !n.tried && !inTrouble(n.state) {
-			n.tried = true
-			return id, soon
+	last := now.Add(-interval)
+	for id, n := range b.nodes {
+		if n.serves && !n.inTrouble && !n.tried.After(last) {
+			node, last = id, n.tried
 		}
 	}
-	if len(b.order) == 0 {
-		return "", time.Second
+	if node != "" {
+		b.nodes[node].tried = now
 	}
-	b.next = (b.next + 1) % len(b.order)
-	if id := b.order[b.next]; !inTrouble(b.nodes[id].state) {
-		node = id
-	}
-	return node, max(interval/time.Duration(len(b.order)), soon)
+	return node
 }
 
 // put adds the counters of a node.
@@ -131,7 +119,7 @@ func (b *baseline) fine(node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.nodes[node]
-	return n != nil && n.state == "fine"
+	return n != nil && n.fine
 }
 
 // others returns the medians of the rates of the healthy nodes, except one.
@@ -140,7 +128,7 @@ func (b *baseline) others(but string) Rates {
 	defer b.mu.Unlock()
 	var all []Rates
 	for id, n := range b.nodes {
-		if id != but && len(n.counters) > 1 && !inTrouble(n.state) {
+		if id != but && len(n.counters) > 1 && !n.inTrouble {
 			if r, ok := usual(n.counters); ok {
 				all = append(all, r)
 			}
@@ -161,28 +149,24 @@ func (r *Recorder) readBaselines(ctx context.Context) {
 		}
 		wait := time.Second
 		if s := r.source.Load(); !s.Follows() {
-			var node string
-			node, wait = r.baseline.due(max(baselineInterval, baselineShare*s.Interval()))
-			r.readSteady(ctx, s, node)
+			if node := r.baseline.due(max(baselineInterval, baselineShare*s.Interval()), time.Now()); node != "" {
+				r.readSteady(ctx, s, node)
+				wait /= baselineRate
+			}
 		}
 		timer.Reset(wait)
 	}
 }
 
 func (r *Recorder) readSteady(ctx context.Context, s *Source, node string) {
-	if node == "" {
-		return
-	}
 	a := newQuerier(s, node, r.baseline.fine)
-	var c Counters
-	var err error
-	if a.direct != nil {
-		c, _, err = a.stats(ctx)
-	} else if via := a.next(); via.url != nil {
-		c, _, err = a.statsVia(ctx, via)
-	} else {
-		return
+	var via other
+	if a.direct == nil {
+		if via = a.next(); via.url == nil {
+			return
+		}
 	}
+	c, _, err := a.stats(ctx, via)
 	if err == nil {
 		r.baseline.put(node, c)
 	}
@@ -202,7 +186,6 @@ type Rates struct {
 	PerFetch  float64 `json:"fetch_ms"` // of a fetch, 0 if none ended
 	Merge     float64 `json:"merge_share"`
 	Refresh   float64 `json:"refresh_share"`
-	Flush     float64 `json:"flush_share"`
 	GC        float64 `json:"gc_share"`
 	CPU       float64 `json:"cpu_share"` // of one processor
 	Throttled float64 `json:"throttled_share"`
@@ -264,7 +247,7 @@ func between(a, b Counters) (Rates, bool) {
 		Query:   share(a.QueryTime, b.QueryTime), Fetch: share(a.FetchTime, b.FetchTime),
 		PerFetch: each(b.Fetches-a.Fetches, b.FetchTime-a.FetchTime),
 		// Merges that ended may have begun long before: each took all of the time at most.
-		Merge: min(share(a.MergeTime, b.MergeTime), max(0, float64(b.Merges-a.Merges))), Refresh: share(a.RefreshTime, b.RefreshTime), Flush: share(a.FlushTime, b.FlushTime),
+		Merge: min(share(a.MergeTime, b.MergeTime), max(0, float64(b.Merges-a.Merges))), Refresh: share(a.RefreshTime, b.RefreshTime),
 		GC: share(a.GCTime, b.GCTime), CPU: share(a.CPUTime, b.CPUTime),
 		Throttled: min(1, each(periods, b.Throttled-a.Throttled)),
 		Rejected:  max(0, float64(b.Search.Rejected+b.Worker.Rejected-a.Search.Rejected-a.Worker.Rejected)),
@@ -284,9 +267,9 @@ func medianRates(all []Rates) Rates {
 		func(r *Rates) *float64 { return &r.Service }, func(r *Rates) *float64 { return &r.Query },
 		func(r *Rates) *float64 { return &r.Fetch }, func(r *Rates) *float64 { return &r.PerFetch },
 		func(r *Rates) *float64 { return &r.Merge }, func(r *Rates) *float64 { return &r.Refresh },
-		func(r *Rates) *float64 { return &r.Flush }, func(r *Rates) *float64 { return &r.GC },
-		func(r *Rates) *float64 { return &r.CPU }, func(r *Rates) *float64 { return &r.Throttled },
-		func(r *Rates) *float64 { return &r.Rejected }, func(r *Rates) *float64 { return &r.OSCPU },
+		func(r *Rates) *float64 { return &r.GC }, func(r *Rates) *float64 { return &r.CPU },
+		func(r *Rates) *float64 { return &r.Throttled }, func(r *Rates) *float64 { return &r.Rejected },
+		func(r *Rates) *float64 { return &r.OSCPU },
 	} {
 		values := make([]float64, len(all))
 		for i := range all {

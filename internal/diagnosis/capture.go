@@ -20,10 +20,6 @@ func (r *Recorder) capture(ctx context.Context, open *recording) {
 		r.metrics.captures.WithLabelValues(captureDropped).Inc()
 		open.record.Captures = append(open.record.Captures, Capture{At: Time{time.Now()}, Notes: []string{why}})
 		r.assess(open, time.Now())
-		if !open.counted && !open.lasts() && open.mayGoOn() { // it flaps
-			r.count(open)
-			r.keep(open)
-		}
 		return
 	}
 	trouble, well := context.WithCancel(ctx)
@@ -97,11 +93,6 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	if open.lasts() && trouble.Err() != nil {
 		r.capture(ctx, open) // it got into trouble again meanwhile
 	}
-	if open.record.Again > 1 || !open.capturing && open.mayGoOn() {
-		r.count(open)
-		r.keep(open)
-	}
-	// Else close counts it: it may get into trouble again, and that tell more.
 }
 
 // wantsHot reports whether the node is in trouble and there is room for more hot threads.
@@ -131,7 +122,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, he
 	var both sync.WaitGroup
 	if a.direct != nil {
 		both.Go(func() {
-			counters, took, err := a.stats(ctx)
+			counters, took, err := a.stats(ctx, other{})
 			c.Took, c.Error, c.Status, errDirect = ptr(millis(took)), text(err), statusOf(err), err
 			answer(counters, err)
 		})
@@ -139,7 +130,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, he
 	if via.url != nil {
 		c.Via = via.name
 		both.Go(func() {
-			counters, took, err := a.statsVia(ctx, via)
+			counters, took, err := a.stats(ctx, via)
 			c.ViaTook, c.ViaError, c.ViaStatus, errVia = ptr(millis(took)), text(err), statusOf(err), err
 			answer(counters, err)
 		})

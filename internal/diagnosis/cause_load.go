@@ -85,10 +85,10 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			finding(f.silence, "ms", "no answer for"), finding(used, "%", "CPU used meanwhile"),
 		})
 	}
-	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
+	asked := min(median(f.direct.times), median(f.via.times))
 	// Where the network to a node is slow on every way, its queries are as fast as ever.
 	queries := f.serviceFactor() == 0 || f.serviceFactor() >= slower || !f.endsQueries()
-	alike := queries && min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
+	alike := queries && min(f.direct.answered, f.via.answered) > 0 && min(len(f.direct.times), len(f.via.times)) > 1 && f.Alike < common
 	if alike && f.usualPoll > 0 && asked >= slowPolls*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
 		return 0.6, withService(f, []Evidence{
 			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),

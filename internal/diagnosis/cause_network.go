@@ -1,7 +1,5 @@
 package diagnosis
 
-import "slices"
-
 const (
 	// apart and apartBy, in ms, are how much slower one way must be than the other. A
 	// busy machine makes either way a few times slower now and then.
@@ -17,8 +15,8 @@ const (
 // slowHTTP finds a node that answers late or not at all itself, while other nodes get its
 // statistics quickly.
 func slowHTTP(f *facts) (float64, []Evidence) {
-	score, evidence := f.oneWay(f.overHTTP(), f.throughOthers())
-	if score > 0 && f.directOK == 0 && f.refused > 0 {
+	score, evidence := f.oneWay(f.direct, f.via)
+	if score > 0 && f.direct.answered == 0 && f.refused > 0 {
 		evidence[0] = finding(float64(f.refused), "", "connections over HTTP refused or broken")
 	}
 	return score, evidence
@@ -27,7 +25,7 @@ func slowHTTP(f *facts) (float64, []Evidence) {
 // slowTransport finds a node whose statistics other nodes get late, while it answers
 // quickly itself.
 func slowTransport(f *facts) (float64, []Evidence) {
-	score, evidence := f.oneWay(f.throughOthers(), f.overHTTP())
+	score, evidence := f.oneWay(f.via, f.direct)
 	if score == 0 && !f.addressed && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
 		score = 0.6 // the node's own address is unknown
 	}
@@ -43,16 +41,23 @@ func slowTransport(f *facts) (float64, []Evidence) {
 // way is one way of asking about the node.
 type way struct {
 	name     string
-	times    []float64 // of the answers, or the deadline
+	times    []float64 // how long captures took
 	answered int
 }
 
-func (f *facts) overHTTP() way      { return way{"over HTTP", f.direct, f.directOK} }
-func (f *facts) throughOthers() way { return way{"through other nodes", f.via, f.viaOK} }
+// add adds a capture. One that failed counts as the deadline at least.
+func (w *way) add(took float64, err string) {
+	if err == "" {
+		w.answered++
+	} else {
+		took = max(took, millis(statsDeadline))
+	}
+	w.times = append(w.times, took)
+}
 
 // median is the median of the times, as evidence.
 func (w way) median() (ms float64, told Evidence) {
-	ms = median(slices.Clone(w.times))
+	ms = median(w.times)
 	if w.answered == 0 {
 		return ms, finding(ms, "ms", "no answer "+w.name+" within")
 	}

@@ -105,7 +105,7 @@ func standstill(f *facts) (float64, []Evidence) {
 
 // unresponsive finds a node that answers on neither way, without a reason that is known.
 func unresponsive(f *facts) (float64, []Evidence) {
-	tries := len(f.direct) + len(f.via)
+	tries := f.tries()
 	switch {
 	case f.restarted:
 		return 0.9, []Evidence{finding(float64(f.readings[len(f.readings)-1].Uptime)/1000, "s", "started again, up for")}

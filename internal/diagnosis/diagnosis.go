@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"sidestep/internal/cluster"
 )
@@ -62,7 +61,7 @@ type Recorder struct {
 	source   atomic.Pointer[Source]
 	wake     chan struct{}
 	slots    chan struct{} // one for each node that is being asked
-	refused  rate.Sometimes
+	refused  sync.Once     // is logged
 
 	mu    sync.Mutex
 	open  map[string]*recording // by node id
@@ -83,8 +82,7 @@ func New(o Options) *Recorder {
 	r := &Recorder{
 		o: o, history: NewHistory(), baseline: newBaseline(), store: newStore(o, m), metrics: m,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce),
-		refused: rate.Sometimes{First: 1},
-		open:    map[string]*recording{}, cancel: func() {}, finish: func() {},
+		open: map[string]*recording{}, cancel: func() {}, finish: func() {},
 	}
 	o.Registerer.MustRegister(newTrouble(r))
 	return r
@@ -113,13 +111,10 @@ func (r *Recorder) Stop(ctx context.Context) error {
 	r.done.Wait()
 	r.mu.Lock()
 	for id, open := range r.open {
-		delete(r.open, id)
-		r.assess(open, time.Now())
-		r.count(open)
 		if open.lasts() {
-			open.ends(time.Now())
+			open.record.ends(time.Now())
 		}
-		r.store.put(open.record, foldedText(open.folded))
+		r.close(id, open, time.Now())
 	}
 	r.mu.Unlock()
 	r.finish()
@@ -168,38 +163,38 @@ func (r *Recorder) Spikes() Spikes {
 // Spike returns a whole record; false if there is none of this id.
 func (r *Recorder) Spike(id string) (*Record, bool) {
 	r.mu.Lock()
-	for _, open := range r.open {
-		if open.record.ID == id {
-			record, sampled := open.record, open.sampled // a shallow copy: slices are only appended to, or replaced
-			r.mu.Unlock()
-			if !sampled {
-				record.Samples = r.samples(&record)
-			}
-			return &record, true
+	if open := r.opened(id); open != nil {
+		record, sampled := open.record, open.sampled // a shallow copy: slices are only appended to, or replaced
+		r.mu.Unlock()
+		if !sampled {
+			record.Samples = r.samples(&record)
 		}
+		return &record, true
 	}
 	r.mu.Unlock()
 	c, ok := r.store.get(id)
 	return c.Record, ok
 }
 
+// opened returns the open record of this id, nil if there is none. r.mu is held.
+func (r *Recorder) opened(id string) *recording {
+	for _, open := range r.open {
+		if open.record.ID == id {
+			return open
+		}
+	}
+	return nil
+}
+
 // Folded returns the stacks of a record's hot threads, folded; false if there is no
 // record of this id.
 func (r *Recorder) Folded(id string) (string, bool) {
-	if text, ok := r.foldedOpen(id); ok {
-		return text, true
+	r.mu.Lock()
+	if open := r.opened(id); open != nil {
+		defer r.mu.Unlock()
+		return foldedText(open.folded), true
 	}
+	r.mu.Unlock()
 	c, ok := r.store.get(id)
 	return c.Folded, ok
-}
-
-func (r *Recorder) foldedOpen(id string) (string, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, open := range r.open {
-		if open.record.ID == id {
-			return foldedText(open.folded), true
-		}
-	}
-	return "", false
 }

@@ -26,8 +26,7 @@ type facts struct {
 	previous    *Counters  // the last reading before the bout, nil if there is none
 	readings    []Counters // of the bout
 
-	direct, via        []float64 // how long captures took; a failed one counts as the deadline
-	directOK, viaOK    int
+	direct, via        way
 	addressed          bool // the node's own address is known
 	refused            int  // connections that were refused or broken
 	restarted          bool
@@ -47,7 +46,7 @@ type facts struct {
 
 // gather computes the figures of one bout of a record.
 func gather(rec *Record, bout Bout) *facts {
-	f := &facts{rec: rec, Bout: bout, hot: map[string]float64{}}
+	f := &facts{rec: rec, Bout: bout, hot: map[string]float64{}, direct: way{name: "over HTTP"}, via: way{name: "through other nodes"}}
 	f.counters()
 	f.captures()
 	f.samples()
@@ -110,25 +109,19 @@ func (f *facts) captures() {
 		if !c.askedDirect() && !c.askedVia() && c.Status == 0 || c.At.Before(f.Began.Time) {
 			continue // a note, or of another bout
 		}
-		if end := f.Ended; end != nil && c.At.After(end.Time) && len(f.direct)+len(f.via) > 0 {
+		if end := f.Ended; end != nil && c.At.After(end.Time) && f.tries() > 0 {
 			f.firstAnswer(c)
 			break // it has recovered
 		}
 		f.addressed = f.addressed || c.Took != nil
 		if c.askedDirect() {
-			f.direct = append(f.direct, failedAs(*c.Took, c.Error, statsDeadline))
+			f.direct.add(*c.Took, c.Error)
 			if c.Error != "" && *c.Took < millis(statsDeadline)/2 {
 				f.refused++
 			}
 		}
 		if c.askedVia() {
-			f.via = append(f.via, failedAs(*c.ViaTook, c.ViaError, statsDeadline))
-		}
-		if c.answeredDirect() {
-			f.directOK++
-		}
-		if c.answeredVia() {
-			f.viaOK++
+			f.via.add(*c.ViaTook, c.ViaError)
 		}
 		if f.answered {
 			later = append(later, quickest(c))
@@ -139,7 +132,10 @@ func (f *facts) captures() {
 }
 
 // unanswered reports whether the node was asked and did not answer on any way.
-func (f *facts) unanswered() bool { return len(f.direct)+len(f.via) > 0 && !f.answered }
+func (f *facts) unanswered() bool { return f.tries() > 0 && !f.answered }
+
+// tries is how often it was asked, on both ways.
+func (f *facts) tries() int { return len(f.direct.times) + len(f.via.times) }
 
 // firstAnswer notes when the node first answered.
 func (f *facts) firstAnswer(c Capture) {
@@ -173,15 +169,6 @@ func quickest(c Capture) float64 {
 	default:
 		return *c.ViaTook
 	}
-}
-
-// failedAs returns the time that a question counts as: a failed one as the deadline at
-// least.
-func failedAs(took float64, err string, deadline time.Duration) float64 {
-	if err != "" {
-		return max(took, millis(deadline))
-	}
-	return took
 }
 
 // samples collects what sidestep itself measured.

@@ -69,9 +69,8 @@ func (f *files) read(id string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// remove deletes the file of a record. One that cannot be deleted is listed again at the
-// next start.
-func (f *files) remove(id string) { _ = removed(f.path(id)) }
+// remove deletes the file of a record.
+func (f *files) remove(id string) error { return removed(f.path(id)) }
 
 func removed(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -28,7 +28,6 @@ const (
 	fieldService
 	fieldPoll
 	fieldProbe
-	fieldSeen
 	fields
 )
 
@@ -75,10 +74,10 @@ type History struct {
 
 // pending is what polls and probes measured of a node since the last point.
 type pending struct {
-	poll, probe, queue, seen float64 // the largest, NaN if there is none
-	active                   float64
-	service                  time.Duration // the sum
-	queries                  int64
+	poll, probe, queue float64 // the largest, NaN if there is none
+	active             float64
+	service            time.Duration // the sum
+	queries            int64
 }
 
 // NewHistory returns an empty history.
@@ -101,12 +100,6 @@ func (h *History) Poll(s cluster.NodeStats) {
 	p.active = s.Active
 	p.service += s.ServiceTime * time.Duration(s.Queries)
 	p.queries += s.Queries
-	for id, seen := range s.Coordinated {
-		if id != s.Node { // a node's figure of itself contains no network time
-			other := h.of(id)
-			other.seen = larger(other.seen, millis(seen.Now))
-		}
-	}
 }
 
 // Probe adds a probe of a node: how long it took, or was waited for.
@@ -121,7 +114,7 @@ func (h *History) of(node string) *pending {
 	p := h.pending[node]
 	if p == nil {
 		nan := math.NaN()
-		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
+		p = &pending{poll: nan, probe: nan, queue: nan, active: nan}
 		h.pending[node] = p
 	}
 	return p
@@ -156,11 +149,7 @@ func (h *History) add(readings []Reading, now time.Time) {
 }
 
 func (h *History) sampleOf(r Reading) sample {
-	p := h.pending[r.ID]
-	if p == nil {
-		nan := math.NaN()
-		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
-	}
+	p := h.of(r.ID) // add forgets it
 	service, queue := r.Service, r.Queue
 	if p.queries > 0 {
 		service = millis(p.service) / float64(p.queries)
@@ -169,7 +158,7 @@ func (h *History) sampleOf(r Reading) sample {
 		queue = p.queue
 	}
 	s := sample{state: r.State}
-	for field, v := range [fields]float64{r.Response, r.Share, queue, p.active, service, p.poll, p.probe, p.seen} {
+	for field, v := range [fields]float64{r.Response, r.Share, queue, p.active, service, p.poll, p.probe} {
 		s.values[field] = float32(v)
 	}
 	return s
@@ -236,10 +225,7 @@ type NodeSeries struct {
 	Service  Series `json:"service_ms"`
 	Poll     Series `json:"poll_ms"`
 	Probe    Series `json:"probe_ms"` // the slowest since the point before
-	// Seen is the largest of the averages that coordinating nodes keep of the node's
-	// response times, where one changed.
-	Seen  Series `json:"seen_ms"`
-	State States `json:"state"`
+	State    States `json:"state"`
 }
 
 func newNodeSeries(n named, points int) *NodeSeries {
@@ -255,7 +241,7 @@ func newNodeSeries(n named, points int) *NodeSeries {
 
 // figures lists the series in the order of the fields.
 func (s *NodeSeries) figures() [fields]*Series {
-	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe, &s.Seen}
+	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe}
 }
 
 // Since returns the series of all nodes from a moment on. Nodes that have left come last.

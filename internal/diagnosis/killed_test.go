@@ -23,10 +23,13 @@ func TestARecordOfTroubleThatLastsOutlivesASidestepThatIsKilled(t *testing.T) {
 	}
 	r.look(t.Context(), true)
 	id := r.Spikes().Spikes[0].ID
-	r.open["a"].record.Began = Time{time.Now().Add(-maxSpan)}
-	r.look(t.Context(), true)
-	r.store.saveAll()
-	require.FileExists(t, filepath.Join(dir, id+suffix))
+	for _, age := range []time.Duration{settled, maxSpan} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, id+suffix)))
+		r.open["a"].record.Began = Time{time.Now().Add(-age)}
+		r.look(t.Context(), true)
+		r.store.saveAll()
+		require.FileExists(t, filepath.Join(dir, id+suffix))
+	}
 	require.Len(t, r.Spikes().Spikes, 1)
 	require.Nil(t, r.Spikes().Spikes[0].Ended)
 	require.InDelta(t, 1, testutil.ToFloat64(r.metrics.spikes.WithLabelValues(string(CauseUnknown))), 0, "it may last for hours")
@@ -35,6 +38,9 @@ func TestARecordOfTroubleThatLastsOutlivesASidestepThatIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return len(killed.spikes()) == 1 }, time.Minute, time.Millisecond)
 	killed.stop()
 	require.NotNil(t, killed.spikes()[0].Ended)
+	text, err := os.ReadFile(filepath.Join(dir, id+suffix))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `"ended":null`)
 
 	readings[0].State = "fine"
 	r.look(t.Context(), true)

@@ -128,6 +128,9 @@ const (
 	// maxCaptures, maxHot and maxBouts bound what is recorded of a node that flaps:
 	// captures, answers of hot threads, and bouts, of which the last one goes on.
 	maxCaptures, maxHot, maxBouts = 120, 8, 8
+	// settled is when a spike is counted that is not over: by then the captures of its first bout are complete. It may
+	// last, or the node flap, for hours.
+	settled = 40 * time.Second
 	// maxAtOnce bounds the nodes that are asked at the same time. When many nodes are in
 	// trouble asking them all would add to the load and show little more.
 	maxAtOnce = 4
@@ -147,15 +150,13 @@ type recording struct {
 // lasts reports whether there is such a record, and its node is in trouble.
 func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 
-// mayGoOn reports whether the node is in trouble, or flaps: either may go on for long.
-func (o *recording) mayGoOn() bool { return o.lasts() || o.record.Again > 0 }
-
 // ends notes that the node is no longer in trouble, or seen.
-func (o *recording) ends(now time.Time) {
-	o.record.Ended = &Time{now}
-	bouts := slices.Clone(o.record.Bouts) // a page may be reading them
-	bouts[len(bouts)-1].Ended = o.record.Ended
-	o.record.Bouts = bouts
+func (r *Record) ends(now time.Time) {
+	r.Ended = &Time{now}
+	r.Bouts = slices.Clone(r.Bouts) // a page may be reading them
+	if n := len(r.Bouts); n > 0 {   // else a file has none
+		r.Bouts[n-1].Ended = r.Ended
+	}
 }
 
 // over reports whether the node has been out of trouble for long enough, or is so for a moment and has flapped for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,12 +27,12 @@ type store struct {
 	metrics  *metrics
 	logger   *slog.Logger
 	complain rate.Sometimes
-	unsaved  chan struct{} // a hint that some record is not on disk
+	changed  chan struct{}   // a hint that the folder differs from what is kept
+	written  map[string]bool // ids of the records in it; only run looks at them
 
 	mu   sync.Mutex
 	kept []*kept // the oldest first
 	held int64
-	gone []string // ids of deleted records: run removes the files, as all that is shown needs mu
 }
 
 // kept is a closed record.
@@ -50,7 +51,7 @@ type content struct {
 func newStore(o Options, m *metrics) *store {
 	s := &store{
 		maxBytes: o.MaxSize, metrics: m, logger: o.Logger,
-		complain: rate.Sometimes{Interval: complainEvery}, unsaved: make(chan struct{}, 1),
+		complain: rate.Sometimes{Interval: complainEvery}, changed: make(chan struct{}, 1), written: map[string]bool{},
 	}
 	if o.Dir != "" {
 		s.files = &files{dir: o.Dir}
@@ -58,8 +59,8 @@ func newStore(o Options, m *metrics) *store {
 	return s
 }
 
-// run tells if there can be no files, loads those there are, and writes new records until ctx ends. Then it writes those that
-// wait. What cannot be written is tried again with the next record, and at the end.
+// run tells if there can be no files, loads those there are, and makes the folder what is kept until ctx ends, and once more
+// then. What cannot be written is tried again with the next record, and at the end.
 func (s *store) run(ctx context.Context) {
 	if s.files == nil {
 		return
@@ -68,11 +69,10 @@ func (s *store) run(ctx context.Context) {
 		s.logger.Warn("diagnosis.dir cannot be written: records of spikes stay in memory until it can, and end with the process", "err", err)
 	}
 	s.load()
-	s.removeGone()
 	for {
+		s.saveAll()
 		select {
-		case <-s.unsaved:
-			s.saveAll()
+		case <-s.changed:
 		case <-ctx.Done():
 			s.saveAll()
 			return
@@ -80,27 +80,25 @@ func (s *store) run(ctx context.Context) {
 	}
 }
 
-// saveAll writes all records that are not on disk, until one cannot be written.
+// saveAll removes the files of records that are not kept any more, which makes room, and writes those that are not on disk,
+// until one cannot be written.
 func (s *store) saveAll() {
-	defer s.removeGone()
+	gone := maps.Clone(s.written)
 	s.mu.Lock()
-	unsaved := slices.DeleteFunc(slices.Clone(s.kept), func(k *kept) bool { return k.body == nil })
+	unsaved := slices.DeleteFunc(slices.Clone(s.kept), func(k *kept) bool {
+		delete(gone, k.spike.ID)
+		return k.body == nil
+	})
 	s.mu.Unlock()
+	for id := range gone {
+		if s.files.remove(id) == nil {
+			delete(s.written, id)
+		}
+	}
 	for _, k := range unsaved {
 		if !s.save(k) {
 			return // the disk is full, say
 		}
-	}
-}
-
-// removeGone removes the files of records that are deleted.
-func (s *store) removeGone() {
-	s.mu.Lock()
-	gone := s.gone
-	s.gone = nil
-	s.mu.Unlock()
-	for _, id := range gone {
-		s.files.remove(id)
 	}
 }
 
@@ -112,11 +110,8 @@ func (s *store) put(record Record, folded string) {
 		return
 	}
 	s.add(&kept{spike: record.Spike, size: int64(len(body)), body: body})
-	if s.files == nil {
-		return
-	}
 	select {
-	case s.unsaved <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default: // it was hinted already
 	}
 }
@@ -130,17 +125,12 @@ func (s *store) add(k *kept) {
 		s.held -= s.kept[at].size
 		s.kept = slices.Delete(s.kept, at, at+1)
 	}
-	s.gone = slices.DeleteFunc(s.gone, func(id string) bool { return id == k.spike.ID })
 	at, _ := slices.BinarySearchFunc(s.kept, k, func(a, b *kept) int { return a.spike.Began.Compare(b.spike.Began.Time) })
 	s.kept = slices.Insert(s.kept, at, k)
 	s.held += k.size
 	for len(s.kept) > maxRecords || (s.held > s.maxBytes && len(s.kept) > 0) {
-		oldest := s.kept[0]
+		s.held -= s.kept[0].size
 		s.kept = slices.Delete(s.kept, 0, 1)
-		s.held -= oldest.size
-		if s.files != nil { // what is not on disk may be so as of while it lasted
-			s.gone = append(s.gone, oldest.spike.ID)
-		}
 	}
 	s.metrics.records.Set(float64(len(s.kept)))
 	s.metrics.bytes.Set(float64(s.held))
@@ -152,11 +142,9 @@ func (s *store) save(k *kept) bool {
 		s.failed(err)
 		return false
 	}
+	s.written[k.spike.ID] = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.kept, k) { // it was deleted, or replaced, meanwhile
-		s.gone = append(s.gone, k.spike.ID)
-	}
 	k.body = nil
 	return true
 }
@@ -187,20 +175,14 @@ func (s *store) load() {
 			s.logger.Warn("a file in diagnosis.dir is not the record of a spike", "file", id+suffix, "err", err)
 			continue
 		}
-		closeRecord(c.Record)
+		s.written[id] = true
+		if c.Record.Ended == nil { // sidestep was killed meanwhile
+			closeRecord(c.Record)
+			s.put(*c.Record, c.Folded)
+			continue
+		}
 		s.add(&kept{spike: c.Record.Spike, size: int64(len(body))})
 	}
-}
-
-func (s *store) find(id string) *kept {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.kept {
-		if k.spike.ID == id {
-			return k
-		}
-	}
-	return nil
 }
 
 // spikes lists the records, the oldest first.
@@ -216,12 +198,13 @@ func (s *store) spikes() []Spike {
 
 // get reads a record; false if there is none, or if its file cannot be read.
 func (s *store) get(id string) (c content, ok bool) {
-	k := s.find(id)
-	if k == nil {
+	s.mu.Lock()
+	at := slices.IndexFunc(s.kept, func(k *kept) bool { return k.spike.ID == id })
+	if at < 0 {
+		s.mu.Unlock()
 		return c, false
 	}
-	s.mu.Lock()
-	body, ended := k.body, k.spike.Ended != nil
+	body := s.kept[at].body
 	s.mu.Unlock()
 	if body == nil {
 		var err error
@@ -234,23 +217,14 @@ func (s *store) get(id string) (c content, ok bool) {
 		s.logger.Warn("cannot read the record of a spike", "id", id, "err", err)
 		return c, false
 	}
-	if ended {
-		closeRecord(c.Record)
-	}
 	return c, true
 }
 
 // closeRecord ends a record that was open when sidestep was killed, with what was last seen.
 func closeRecord(r *Record) {
-	if r.Ended != nil {
-		return
-	}
 	end := r.Began
 	if n := len(r.Samples.At); n > 0 {
 		end = r.Samples.At[n-1]
 	}
-	r.Ended = &end
-	if n := len(r.Bouts); n > 0 {
-		r.Bouts[n-1].Ended = &end
-	}
+	r.ends(end.Time)
 }

@@ -102,3 +102,22 @@ func TestRatesBetweenReadings(t *testing.T) {
 	require.Zero(t, r.Query)
 	require.Zero(t, r.Service)
 }
+
+// Each healthy node that serves searches is read once in an interval, those that were never read at once.
+func TestEachNodeIsReadOnceInAnInterval(t *testing.T) {
+	b := newBaseline()
+	read := map[string]int{}
+	for at := time.Duration(0); at < time.Minute; at += time.Second / baselineRate {
+		b.update([]Reading{
+			{ID: "a", Share: 0.5, State: "fine"}, {ID: "b", Share: 0.5, State: "ramping"},
+			{ID: "slow", Share: 0.1, State: "slow"}, {ID: "idle", State: "fine"},
+		}, epoch.Add(at))
+		if node := b.due(baselineInterval, epoch.Add(at)); node != "" {
+			read[node]++
+		}
+		if at == time.Second {
+			require.Equal(t, map[string]int{"a": 1, "b": 1}, read)
+		}
+	}
+	require.Equal(t, map[string]int{"a": 6, "b": 6}, read)
+}

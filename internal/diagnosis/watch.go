@@ -38,15 +38,15 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		return
 	}
 	for id, open := range r.open { // before one is resumed
-		untold := !open.counted && open.mayGoOn() // a node that was not asked may be in trouble for hours, too
-		if (!open.sampled || untold && !open.capturing) && !now.Before(open.record.Began.Add(maxSpan)) {
+		age := now.Sub(open.record.Began.Time)
+		if !open.counted && age >= settled || !open.sampled && age >= maxSpan {
 			r.assess(open, now) // before the history forgets it
+			r.count(open)
 			r.keep(open)
-			if untold {
-				r.count(open)
-			}
 		}
-		r.close(id, open, now)
+		if open.over(now) {
+			r.close(id, open, now)
+		}
 	}
 	known := make(map[string]bool, len(readings))
 	for _, n := range readings {
@@ -58,7 +58,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 			r.begin(ctx, n, now)
 		case inTrouble(n.State):
 			r.resume(ctx, open, now)
-		case open != nil:
+		default:
 			r.end(ctx, open, now)
 		}
 	}
@@ -137,17 +137,15 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 		open.record.Bouts = slices.Clone(open.record.Bouts) // a page may be reading them
 		open.record.Bouts[last].Ended = nil
 	}
-	if now.Sub(open.record.Began.Time) < longest {
-		r.capture(ctx, open)
-	}
+	r.capture(ctx, open)
 }
 
-// end notes that a node is no longer in trouble.
+// end notes that a node is no longer in trouble, if it was.
 func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 	if !open.lasts() {
 		return
 	}
-	open.ends(now)
+	open.record.ends(now)
 	if open.capturing {
 		open.well()
 		return
@@ -155,11 +153,8 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 	r.capture(ctx, open) // to see how the node recovered
 }
 
-// close moves a record to the store when it is over.
+// close moves a record to the store.
 func (r *Recorder) close(id string, open *recording, now time.Time) {
-	if !open.over(now) {
-		return
-	}
 	r.assess(open, now)
 	r.count(open)
 	delete(r.open, id)
@@ -173,8 +168,7 @@ func (r *Recorder) keep(open *recording) {
 	}
 }
 
-// count counts a spike once, by the cause of its closed record. Of one that lasts, or of a node that flaps, it is the one
-// found when the captures were complete.
+// count counts a spike once, by the cause found so far.
 func (r *Recorder) count(open *recording) {
 	if open.counted {
 		return

@@ -65,6 +65,7 @@ type Log struct {
 	out        output
 	buffer     bytes.Buffer // lines that are not written yet
 	lines      int          // in buffer
+	torn       bool         // what was written last ends within a line
 	handler    slog.Handler
 	complaints rate.Sometimes
 }
@@ -154,11 +155,7 @@ func (l *Log) drain() {
 func (l *Log) add(line Line) {
 	r := slog.NewRecord(line.At.UTC().Truncate(time.Millisecond), l.o.Level, l.o.Message, 0)
 	r.AddAttrs(line.Attrs()...)
-	if err := l.handler.Handle(context.Background(), r); err != nil {
-		l.drop(causeFailed, 1)
-		l.complain(err)
-		return
-	}
+	_ = l.handler.Handle(context.Background(), r) // to memory
 	if l.lines++; l.buffer.Len() >= flushSize {
 		l.flush()
 	}
@@ -170,16 +167,19 @@ func (l *Log) flush() {
 	if l.lines == 0 {
 		return
 	}
-	n, err := l.out.Write(l.buffer.Bytes())
-	l.buffer.Reset()
+	text := l.buffer.Bytes()
+	n, err := l.out.Write(text)
 	if err != nil {
-		l.drop(causeFailed, l.lines)
+		l.drop(causeFailed, min(l.lines, bytes.Count(text[n:], []byte{'\n'})))
 		l.complain(err)
-		if n > 0 {
-			l.buffer.WriteByte('\n') // ends a line that was written in part
-		}
 	}
-	l.lines = 0
+	if n > 0 {
+		l.torn = text[n-1] != '\n'
+	}
+	l.buffer.Reset()
+	if l.lines = 0; l.torn {
+		l.buffer.WriteByte('\n') // which ends that line
+	}
 }
 
 // openAnew opens the output again.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -63,4 +64,17 @@ func TestALineHasTheFieldsOfItsRecord(t *testing.T) {
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(shown)), logged)
 	require.NotContains(t, logged, "nodes", "the engine chose")
+}
+
+// The span of an attempt lasts until its answer has ended, however that was.
+func TestAnAttemptEndsWithItsAnswer(t *testing.T) {
+	var trail Trail
+	began := time.Now()
+	trail.Reset(began)
+	trail.Answered = trail.Sent(Attempt{}, began)
+	trail.Ended(trail.Answered, Answered, http.StatusOK, nil, began.Add(time.Second))
+	trail.CutOff(io.ErrUnexpectedEOF)
+	trail.Finished(began.Add(5 * time.Second))
+	require.Equal(t, 5*time.Second, trail.Attempts[0].End)
+	require.Equal(t, time.Second, trail.Attempts[0].Head)
 }
