@@ -43,9 +43,9 @@ func counters(at time.Duration) Counters {
 	s := int64((at + time.Hour) / time.Millisecond) // ms since the start of the node
 	return Counters{
 		At: Time{epoch.Add(at)}, Clock: s + 77_000, Uptime: s, Queries: s / 10, QueryTime: s * 3 / 10, Fetches: s / 20, FetchTime: s / 20,
-		Merges: s / 60_000, MergeTime: s / 50, RefreshTime: s / 100, GC: s / 5000, GCTime: s / 100,
+		Merges: s / 60_000, MergeTime: s / 50, Refreshes: s / 1000, RefreshTime: s / 100, GC: s / 5000, GCTime: s / 100,
 		HeapUsed: 200 << 20, HeapMax: 512 << 20, CPUTime: s * 6 / 10, CPU: 30, OSCPU: 40, Quota: -1, Period: 100_000,
-		Search: Pool{Threads: 4, Active: 1},
+		Search: Pool{Threads: 4, Active: 1, Completed: s / 7},
 	}
 }
 
@@ -112,7 +112,7 @@ var causeCases = []struct {
 	}, CauseUnknown, ""},
 	{"one long collection", func(r *Record) {
 		silent(r, 1900, deadline)
-		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime = c.GC+1, c.GCTime+1850 })
+		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
 	}, CauseGC, CauseUnresponsive},
 	{"one long collection, and one a few seconds before", func(r *Record) {
 		silent(r, 1900, deadline)

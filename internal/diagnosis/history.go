@@ -28,6 +28,7 @@ const (
 	fieldService
 	fieldPoll
 	fieldProbe
+	fieldSeen
 	fields
 )
 
@@ -74,10 +75,10 @@ type History struct {
 
 // pending is what polls and probes measured of a node since the last point.
 type pending struct {
-	poll, probe, queue float64 // the largest, NaN if there is none
-	active             float64
-	service            time.Duration // the sum
-	queries            int64
+	poll, probe, queue, seen float64 // the largest, NaN if there is none
+	active                   float64
+	service                  time.Duration // the sum
+	queries                  int64
 }
 
 // NewHistory returns an empty history.
@@ -100,6 +101,12 @@ func (h *History) Poll(s cluster.NodeStats) {
 	p.active = s.Active
 	p.service += s.ServiceTime * time.Duration(s.Queries)
 	p.queries += s.Queries
+	for id, seen := range s.Coordinated {
+		if id != s.Node { // a node's figure of itself contains no network time
+			other := h.of(id)
+			other.seen = larger(other.seen, millis(seen.Now))
+		}
+	}
 }
 
 // Probe adds a probe of a node: how long it took, or was waited for.
@@ -114,7 +121,7 @@ func (h *History) of(node string) *pending {
 	p := h.pending[node]
 	if p == nil {
 		nan := math.NaN()
-		p = &pending{poll: nan, probe: nan, queue: nan, active: nan}
+		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
 		h.pending[node] = p
 	}
 	return p
@@ -149,7 +156,11 @@ func (h *History) add(readings []Reading, now time.Time) {
 }
 
 func (h *History) sampleOf(r Reading) sample {
-	p := h.of(r.ID) // add forgets it
+	p := h.pending[r.ID]
+	if p == nil {
+		nan := math.NaN()
+		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
+	}
 	service, queue := r.Service, r.Queue
 	if p.queries > 0 {
 		service = millis(p.service) / float64(p.queries)
@@ -158,7 +169,7 @@ func (h *History) sampleOf(r Reading) sample {
 		queue = p.queue
 	}
 	s := sample{state: r.State}
-	for field, v := range [fields]float64{r.Response, r.Share, queue, p.active, service, p.poll, p.probe} {
+	for field, v := range [fields]float64{r.Response, r.Share, queue, p.active, service, p.poll, p.probe, p.seen} {
 		s.values[field] = float32(v)
 	}
 	return s
@@ -225,7 +236,10 @@ type NodeSeries struct {
 	Service  Series `json:"service_ms"`
 	Poll     Series `json:"poll_ms"`
 	Probe    Series `json:"probe_ms"` // the slowest since the point before
-	State    States `json:"state"`
+	// Seen is the largest of the averages that coordinating nodes keep of the node's
+	// response times, where one changed.
+	Seen  Series `json:"seen_ms"`
+	State States `json:"state"`
 }
 
 func newNodeSeries(n named, points int) *NodeSeries {
@@ -241,7 +255,7 @@ func newNodeSeries(n named, points int) *NodeSeries {
 
 // figures lists the series in the order of the fields.
 func (s *NodeSeries) figures() [fields]*Series {
-	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe}
+	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe, &s.Seen}
 }
 
 // Since returns the series of all nodes from a moment on. Nodes that have left come last.

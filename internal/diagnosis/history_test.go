@@ -28,7 +28,9 @@ func TestHistoryLinesUpWhatWasSeen(t *testing.T) {
 	h.Poll(cluster.NodeStats{Node: "a", Took: time.Millisecond, Queue: 2, Active: 0.5, Queries: 30, ServiceTime: time.Millisecond})
 	h.Poll(cluster.NodeStats{Node: "b", Took: time.Second, Err: errors.New("silent"), State: cluster.PollUnresponsive})
 	h.Poll(cluster.NodeStats{Node: "c", Took: time.Microsecond, Err: errors.New("refused"), State: cluster.PollUnreachable})
-	h.Poll(cluster.NodeStats{Node: "b", Took: 2 * time.Millisecond})
+	h.Poll(cluster.NodeStats{Node: "b", Took: 2 * time.Millisecond, Coordinated: map[string]cluster.Seen{
+		"a": {Now: 70 * time.Millisecond}, "b": {Now: 90 * time.Millisecond},
+	}})
 	h.Probe("b", 40*time.Millisecond)
 	require.True(t, math.IsNaN(h.of("c").poll), "a connection that is refused is no answer")
 	h.add([]Reading{reading("a", 5), reading("b", 6)}, epoch.Add(time.Second))
@@ -42,11 +44,11 @@ func TestHistoryLinesUpWhatWasSeen(t *testing.T) {
 		"nodes": [{
 			"node_id": "b", "node": "name-b", "state": [null, "fine", "fine"],
 			"response_ms": [null, 6, 8], "share": [null, 0.5, 0.5], "queue": [null, 0, null], "active": [null, 0, null],
-			"service_ms": [null, 2, 2], "poll_ms": [null, 1000, null], "probe_ms": [null, 40, null]
+			"service_ms": [null, 2, 2], "poll_ms": [null, 1000, null], "probe_ms": [null, 40, null], "seen_ms": [null, null, null]
 		}, {
 			"node_id": "a", "node": "name-a", "state": ["fine", "fine", null],
 			"response_ms": [4, 5, null], "share": [0.5, 0.5, null], "queue": [null, 7, null], "active": [null, 0.5, null],
-			"service_ms": [2, 2, null], "poll_ms": [null, 3, null], "probe_ms": [null, null, null]
+			"service_ms": [2, 2, null], "poll_ms": [null, 3, null], "probe_ms": [null, null, null], "seen_ms": [null, 70, null]
 		}]
 	}`, string(page))
 

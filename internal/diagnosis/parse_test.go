@@ -138,8 +138,8 @@ func TestStatsOfRealNodes(t *testing.T) {
 		require.NoError(t, err, file)
 		for what, figure := range map[string]int64{
 			"uptime": c.Uptime, "queries": c.Queries, "query time": c.QueryTime, "fetches": c.Fetches, "fetch time": c.FetchTime,
-			"refreshes": c.RefreshTime, "gc": c.GC, "gc time": c.GCTime, "heap": c.HeapUsed, "heap max": c.HeapMax,
-			"cpu": c.CPUTime, "threads": c.Search.Threads, "period": c.Period,
+			"refreshes": c.Refreshes, "gc": c.GC, "gc time": c.GCTime, "heap": c.HeapUsed, "heap max": c.HeapMax,
+			"cpu": c.CPUTime, "threads": c.Search.Threads, "completed": c.Search.Completed, "period": c.Period, "limit": c.Limit, "io": c.IOs,
 		} {
 			require.Positive(t, figure, "%s: %s", file, what)
 		}
