@@ -98,11 +98,9 @@ func New(cfg config.Config, o Options) (*App, error) {
 		stopping: make(chan struct{}),
 		failed:   make(chan error, 2), // one for each listener
 	}
-	err := a.setLevel(cfg.Log.Level) // first, as all that follows may log
-	if err != nil {
-		return nil, err
-	}
+	a.setLevel(cfg.Log.Level) // first, as all that follows may log
 	a.warn(cfg)
+	var err error
 	if a.logs, err = newRequestLogs(o.Registry, o.Logger); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -146,13 +144,16 @@ func (a *App) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(a.data.bind(ctx), a.admin.bind(ctx)); err != nil {
-		a.data.close()
-		a.admin.close()
-		a.logs.drop(logs)
-		return err
+	for _, l := range []*listener{a.data, a.admin} {
+		if l.bound != nil {
+			a.logger.Info("an inherited socket is used in place of the configured address",
+				"key", l.key, "address", l.bound.Addr().String(), "configured", l.address)
+		}
 	}
-	if err := a.useTracing(a.cfg); err != nil {
+	if err = errors.Join(a.data.bind(ctx), a.admin.bind(ctx)); err == nil {
+		err = a.useTracing(a.cfg)
+	}
+	if err != nil {
 		a.data.close()
 		a.admin.close()
 		a.logs.drop(logs)
@@ -163,12 +164,6 @@ func (a *App) Start(ctx context.Context) error {
 	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)
 	a.admin.serve(a.failed)
-	for _, l := range []*listener{a.data, a.admin} {
-		if l.inherited != nil {
-			a.logger.Info("an inherited socket is used in place of the configured address",
-				"key", l.key, "address", l.addr().String(), "configured", l.address)
-		}
-	}
 	a.logger.Info("sidestep started", "version", a.options.Version,
 		"data", a.data.addr().String(), "admin", a.admin.addr().String(), "config", a.cfg)
 	return nil
@@ -225,8 +220,8 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) stop(ctx context.Context) error {
 	limits := a.cfg.Limits
 	a.logger.Info("stopping", "delay", limits.DrainDelay, "grace", limits.ShutdownGrace)
-	if a.data.draining != nil && a.delay.wait(ctx, limits.DrainDelay) {
-		a.data.draining.drain(ctx)
+	if a.data.clients != nil && a.delay.wait(ctx, limits.DrainDelay) {
+		a.data.clients.drain(ctx)
 	}
 	graced, cancel := context.WithTimeout(ctx, limits.ShutdownGrace)
 	defer cancel()
@@ -246,14 +241,10 @@ func (a *App) stop(ctx context.Context) error {
 	return err
 }
 
-func (a *App) setLevel(name string) error {
-	if a.options.Level == nil {
-		return nil
-	}
+// setLevel sets the level of the log, which is one that there is.
+func (a *App) setLevel(name string) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(name)); err != nil {
-		return fmt.Errorf("log.level: %w", err)
+	if a.options.Level != nil && level.UnmarshalText([]byte(name)) == nil {
+		a.options.Level.Set(level)
 	}
-	a.options.Level.Set(level)
-	return nil
 }

@@ -16,7 +16,7 @@ func (a *App) diagnose(p *pipeline) {
 		Snapshot: p.store.Snapshot,
 		Interval: p.poller.Interval,
 		Follows:  p.poller.Follows,
-		Seeds:    p.recipe.upstream.Parsed(),
+		Seeds:    p.recipe.Upstream.Parsed(),
 		Client:   p.account,
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -78,42 +77,17 @@ func (w *closingWriter) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the server's writer.
 func (w *closingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// drainingListener stops accepting connections before the server shuts down: net/http
-// answers no request whose head it reads after [http.Server.Shutdown] has begun, not even
-// the first one of a connection.
-type drainingListener struct {
-	net.Listener
-	closed  chan struct{} // by Close
-	closing sync.Once
-	linger  atomic.Int64 // ns: from Close to the time when the server closes idle connections
-}
-
-func newDrainingListener(l net.Listener) *drainingListener {
-	return &drainingListener{Listener: l, closed: make(chan struct{})}
-}
-
-// Accept implements net.Listener. It returns an error only after Close, as the server
-// expects.
-func (l *drainingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if errors.Is(err, net.ErrClosed) {
-		<-l.closed
-		time.Sleep(time.Duration(l.linger.Load()))
-	}
-	return conn, err
-}
-
 // Close implements net.Listener.
-func (l *drainingListener) Close() error {
-	l.closing.Do(func() { close(l.closed) })
+func (l *patientListener) Close() error {
 	if err := l.Listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil // drain has closed it
 }
 
-// drain accepts no new connection and answers the last requests on open ones.
-func (l *drainingListener) drain(ctx context.Context) {
+// drain accepts no new connection and answers the last requests on open ones, before the server shuts down: net/http
+// answers no request whose head it reads after [http.Server.Shutdown] has begun, not even the first one of a connection.
+func (l *patientListener) drain(ctx context.Context) {
 	_ = l.Listener.Close()
 	timer := time.NewTimer(lastRequests)
 	defer timer.Stop()

@@ -13,10 +13,9 @@ import (
 type leaving struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc
-	watched bool // hungUp is called at the end of the connection
+	watched bool // hungUp is called at the end of the connection, which is the server's
 	ended   bool // it was; a request that was sent before it may still have to be read
 	request bool // one is being served: nothing was read since its end
-	stopped bool // the connection is not the server's any more
 }
 
 // watch has the end of the connection told. Where that cannot be done the server watches.
@@ -61,7 +60,7 @@ func (c *patientConn) onlyWatches() bool {
 	l := &c.leaving
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.watched || l.request || l.cancel == nil || l.stopped { // it reads again: this is no watching
+	if !l.watched || l.request { // it reads again: this is no watching
 		return false
 	}
 	l.request = true
@@ -82,7 +81,7 @@ func (l *leaving) over() {
 func (l *leaving) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.request, l.stopped = false, true
+	l.request, l.watched = false, false
 }
 
 // Left implements proxy.Connection. With TLS the server itself watches the client.

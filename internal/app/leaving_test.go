@@ -37,7 +37,7 @@ func watchedClient(t *testing.T, told bool, handle http.HandlerFunc) (net.Conn, 
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(patientListener{Listener: l, hangups: hangups, newcomers: new(newcomers)})
+		_ = server.Serve(&patientListener{Listener: l, hangups: hangups, stopping: t.Context()})
 	}()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	require.NoError(t, err)
@@ -215,10 +215,9 @@ func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
 // With TLS the last read of the handshake may bring the first request: no read of its own tells of it. A stop must not
 // close its connection.
 func TestARequestThatComesWithTheHandshakeHasBegun(t *testing.T) {
-	var n newcomers
-	c := &patientConn{secure: true, newcomers: &n}
-	require.True(t, n.add(c))
+	kept := false
+	c := &patientConn{secure: true, keep: func() bool { kept = true; return true }}
 	require.NoError(t, c.SetReadDeadline(time.Time{}), "the server clears it after the handshake")
 	settleLast(c, http.StateActive)
-	require.Empty(t, n.conns)
+	require.True(t, kept)
 }

@@ -37,19 +37,20 @@ type listener struct {
 	key     string // of its address in the configuration
 	address string
 	server  *http.Server // plain HTTP while its TLSConfig is nil
+	// stopping ends when the server begins to shut down.
+	stopping context.Context //nolint:containedctx // the life of the listener
 
-	inherited net.Listener // from a supervisor, in place of address; may be nil
-	bound     net.Listener // nil until bind
+	bound net.Listener // nil until bind, unless a supervisor has opened it, in place of address
 	// patient says that clients may open connections long before they use them.
-	patient   bool
-	draining  *drainingListener  // around bound, if patient
-	hangups   *rawsocket.Hangups // of its connections; nil: net/http watches them
-	newcomers newcomers          // of its connections, if patient
-	served    sync.WaitGroup
+	patient bool
+	clients *patientListener   // around bound, if patient
+	hangups *rawsocket.Hangups // of its connections; nil: net/http watches them
+	served  sync.WaitGroup
 }
 
 func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
-	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger), patient: true, inherited: a.options.Sockets.Data}
+	l := &listener{key: "listen", address: cfg.Listen, patient: true, bound: a.options.Sockets.Data}
+	l.server, l.stopping = newServer(cfg, logger)
 	l.server.Handler = a.closing(func(w http.ResponseWriter, r *http.Request) {
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
@@ -71,10 +72,9 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 }
 
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
-	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
+	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, bound: o.Sockets.Admin}
+	l.server, l.stopping = newServer(cfg, o.Logger)
 	l.server.IdleTimeout, l.server.ReadTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience, adminPatience
-	quit := make(chan struct{})
-	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{
 		Service:  service{a},
 		Access:   func() admin.Access { return *a.access.Load() },
@@ -88,24 +88,27 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),
-		Quit: quit,
+		Quit: l.stopping.Done(),
 	})
 	var err error
 	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, a.files)
 	return l, err
 }
 
-// newServer returns a server for HTTP/1.1. It has no ReadTimeout or WriteTimeout, as
-// bulks are large and searches may take long.
-func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
+// newServer returns a server for HTTP/1.1, and what ends when that begins to shut down. It has no ReadTimeout or
+// WriteTimeout, as bulks are large and searches may take long.
+func newServer(cfg config.Config, logger *slog.Logger) (*http.Server, context.Context) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Server{
+	stopping, stop := context.WithCancel(context.Background())
+	server := &http.Server{
 		Protocols:         protocols,
 		ReadHeaderTimeout: cfg.Limits.ReadHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(stop)
+	return server, stopping
 }
 
 // serverTLS returns nil if t says plain HTTP. Certificates are checked for changes at
@@ -141,8 +144,7 @@ func serverTLS(key string, t config.ServerTLS, protocols []string, files *rotati
 }
 
 func (l *listener) bind(ctx context.Context) error {
-	if l.inherited != nil {
-		l.bound = l.inherited
+	if l.bound != nil {
 		return nil
 	}
 	bound, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
@@ -162,7 +164,7 @@ func cause(err error) error {
 	return err
 }
 
-// addr returns the bound address; nil before bind.
+// addr returns the bound address; nil while there is none.
 func (l *listener) addr() net.Addr {
 	if l.bound == nil {
 		return nil
@@ -178,8 +180,8 @@ func (l *listener) serve(failed chan<- error) {
 		if !secure { // with TLS net/http watches the clients, and if there is an error
 			l.hangups, _ = rawsocket.NewHangups()
 		}
-		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups, newcomers: &l.newcomers})
-		from = l.draining
+		l.clients = &patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups, stopping: l.stopping}
+		from = l.clients
 	}
 	serve := func() error { return l.server.Serve(from) }
 	if secure {
@@ -195,7 +197,6 @@ func (l *listener) serve(failed chan<- error) {
 // shutdown accepts no new connection, closes idle ones, waits for requests in flight
 // until ctx ends, and aborts the rest; that is the error.
 func (l *listener) shutdown(ctx context.Context) error {
-	l.newcomers.close()
 	err := l.server.Shutdown(ctx)
 	if err != nil {
 		err = fmt.Errorf("%s: requests were still in flight and have been cut off: %w", l.key, err)
@@ -208,10 +209,8 @@ func (l *listener) shutdown(ctx context.Context) error {
 
 func (l *listener) close() {
 	_ = l.server.Close()
-	for _, socket := range []net.Listener{l.bound, l.inherited} {
-		if socket != nil {
-			_ = socket.Close()
-		}
+	if l.bound != nil {
+		_ = l.bound.Close()
 	}
 }
 

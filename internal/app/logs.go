@@ -28,9 +28,9 @@ type requestLogs struct {
 	metrics *record.Metrics
 	logger  *slog.Logger
 
-	mu           sync.Mutex // guards what follows
-	cfg          config.Logs
-	access, slow *record.Log // nil: not logged
+	mu   sync.Mutex // guards what follows
+	cfg  config.Logs
+	logs map[string]*record.Log // by name; what is not logged is not in it
 }
 
 func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*requestLogs, error) {
@@ -40,38 +40,34 @@ func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*reque
 
 // openedLogs are the outputs of a configuration that is not applied yet.
 type openedLogs struct {
-	cfg          config.Logs
-	access, slow *record.Log
-	fresh        []*record.Log // those that were opened for it
+	cfg   config.Logs
+	logs  map[string]*record.Log
+	fresh []*record.Log // those that were opened for it
 }
 
 // open opens the logs of cfg that are not open yet. It must be followed by use or drop.
 func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := openedLogs{cfg: cfg}
-	for _, log := range []struct {
-		o       record.Options
-		was     string
-		current *record.Log
-		into    **record.Log
-	}{
-		{record.Options{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo}, l.cfg.Access.Output, l.access, &next.access},
-		{record.Options{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn}, l.cfg.Slow.Output, l.slow, &next.slow},
+	next := openedLogs{cfg: cfg, logs: map[string]*record.Log{}}
+	was := map[string]string{accessLog: l.cfg.Access.Output, slowLog: l.cfg.Slow.Output}
+	for _, o := range []record.Options{
+		{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo, Metrics: l.metrics, Logger: l.logger},
+		{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn, Metrics: l.metrics, Logger: l.logger},
 	} {
-		if *log.into = log.current; log.o.Output == log.was {
+		switch o.Output {
+		case "":
+			continue
+		case was[o.Name]:
+			next.logs[o.Name] = l.logs[o.Name]
 			continue
 		}
-		if *log.into = nil; log.o.Output == "" {
-			continue
-		}
-		log.o.Metrics, log.o.Logger = l.metrics, l.logger
-		opened, err := record.Open(log.o)
+		opened, err := record.Open(o)
 		if err != nil {
 			l.drop(next)
-			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error(), Cause: err}
+			return openedLogs{}, &config.Problem{Path: "logs." + o.Name + ".output", Message: err.Error(), Cause: err}
 		}
-		*log.into, next.fresh = opened, append(next.fresh, opened)
+		next.logs[o.Name], next.fresh = opened, append(next.fresh, opened)
 	}
 	return next, nil
 }
@@ -80,18 +76,18 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 func (l *requestLogs) use(next openedLogs) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := []*record.Log{l.access, l.slow}
-	l.cfg, l.access, l.slow = next.cfg, next.access, next.slow
+	before := l.logs
+	l.cfg, l.logs = next.cfg, next.logs
 	rules := record.Rules{Slow: l.cfg.Slow.Threshold, Keep: l.cfg.Slow.Keep, Share: l.cfg.Access.Sample}
-	if log := l.access; log != nil {
+	if log := l.logs[accessLog]; log != nil {
 		rules.AccessLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.BriefAttrs}) }
 	}
-	if log := l.slow; log != nil {
+	if log := l.logs[slowLog]; log != nil {
 		rules.SlowLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.Attrs}) }
 	}
 	l.records.Use(rules)
-	for _, log := range before {
-		if log != nil && log != l.access && log != l.slow {
+	for name, log := range before {
+		if log != l.logs[name] {
 			l.closed(log)
 		}
 	}
@@ -116,10 +112,8 @@ func (l *requestLogs) closed(log *record.Log) {
 func (l *requestLogs) reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, log := range []*record.Log{l.access, l.slow} {
-		if log != nil {
-			log.Reopen()
-		}
+	for _, log := range l.logs {
+		log.Reopen()
 	}
 }
 
@@ -127,9 +121,7 @@ func (l *requestLogs) reopen() {
 func (l *requestLogs) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, log := range []*record.Log{l.access, l.slow} {
-		if log != nil {
-			l.closed(log)
-		}
+	for _, log := range l.logs {
+		l.closed(log)
 	}
 }

@@ -1,10 +1,9 @@
 package app
 
 import (
+	"context"
 	"errors"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,63 +20,35 @@ type patientListener struct {
 	net.Listener
 	handshake bool               // the TLS handshake, which comes first and must be in time
 	hangups   *rawsocket.Hangups // tells when clients without TLS leave; may be nil
-	newcomers *newcomers
+	// stopping ends when the server begins to shut down. Then connections on which no request has begun are closed:
+	// net/http waits up to five seconds for those that it has just accepted, although it would not answer them any more.
+	stopping context.Context //nolint:containedctx // the life of the listener
+	linger   atomic.Int64    // ns: from then to the time when the server closes idle connections
 }
 
-// Accept implements net.Listener.
-func (l patientListener) Accept() (net.Conn, error) {
+// Accept implements net.Listener. When drain has closed the listener it returns only after the server has begun to shut
+// down, as the server expects.
+func (l *patientListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
+	if errors.Is(err, net.ErrClosed) {
+		<-l.stopping.Done()
+		time.Sleep(time.Duration(l.linger.Load()))
+	}
 	tcp, ok := conn.(*net.TCPConn)
 	if err != nil || !ok {
 		return conn, err
 	}
-	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake, hangups: l.hangups, newcomers: l.newcomers}
+	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake, hangups: l.hangups}
 	if !l.handshake {
 		c.stage.Store(unused)
 		c.watch()
 	}
-	if !l.newcomers.add(c) {
-		_ = c.Close()
-	}
-	return c, nil
-}
-
-// newcomers are connections on which no request has begun. A shutdown of net/http waits up to five
-// seconds for those that it has just accepted, although it would not answer them any more.
-type newcomers struct {
-	mu    sync.Mutex
-	conns map[*patientConn]bool
-	over  bool
-}
-
-// add reports whether c may begin a request.
-func (n *newcomers) add(c *patientConn) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.conns == nil {
-		n.conns = make(map[*patientConn]bool)
-	}
-	n.conns[c] = true
-	return !n.over
-}
-
-func (n *newcomers) remove(c *patientConn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.conns, c)
-}
-
-// close closes all of them, and those to come.
-func (n *newcomers) close() {
-	n.mu.Lock()
-	all := slices.Collect(maps.Keys(n.conns))
-	n.over = true
-	n.mu.Unlock()
-	for _, c := range all {
-		if c.stage.Load() != begun { // a request may have begun on it meanwhile
-			_ = c.Close()
+	c.keep = context.AfterFunc(l.stopping, func() {
+		if c.stage.Load() != begun {
+			_ = c.close()
 		}
-	}
+	})
+	return c, nil
 }
 
 // Stages of a patientConn, in their order.
@@ -97,13 +68,12 @@ type patientConn struct {
 	secure  bool // TLS is above
 	hangups *rawsocket.Hangups
 	leaving leaving
-	// newcomers has the connection until its first request begins.
-	newcomers *newcomers
-	stage     atomic.Int32
-	limit     atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
+	keep    func() bool // has the connection outlive patientListener.stopping
+	stage   atomic.Int32
+	limit   atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
 
-	reading atomic.Pointer[reading] // of the last answer; nil if nobody waits for it
-	heard   atomic.Bool             // something was read since
+	reading atomic.Pointer[func(unread bool)] // told whether the last answer was read; nil if nobody waits for it
+	heard   atomic.Bool                       // something was read since
 	closed  atomic.Bool
 
 	mu      sync.Mutex // guards what follows
@@ -200,7 +170,7 @@ func (c *patientConn) begin() bool {
 	if c.stage.Load() == begun || c.stage.Swap(begun) == begun {
 		return false
 	}
-	c.newcomers.remove(c)
+	c.keep()
 	return true
 }
 

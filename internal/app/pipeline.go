@@ -27,7 +27,7 @@ import (
 // pipeline is everything behind the listeners that a reload may replace. Each has its own
 // registry, as two of them exist during a reload.
 type pipeline struct {
-	recipe   recipe
+	recipe   config.Config // see recipeOf
 	store    *cluster.Store
 	poller   *poll.Poller
 	indices  *poll.Indices[bulk.Index] // nil if no bulks go to one shard
@@ -45,52 +45,14 @@ type pipeline struct {
 	probing sync.WaitGroup
 }
 
-// recipe is what a pipeline is made from: two pipelines with equal recipes behave alike.
-type recipe struct {
-	upstream      config.Upstream
-	cluster       config.Cluster
-	clients       int
-	hedging       float64
-	when          string
-	prefer        string
-	steered       config.Operations
-	zone          config.Zone
-	affinity      config.Affinity
-	only          bool // routing.coordinating_only
-	bulk          config.Bulk
-	admits        config.Admission
-	sniff         config.Clients
-	limits        heldLimits
-	explain       string
-	snapshotToken string // file
-}
-
-// heldLimits are the limits of the data plane.
-type heldLimits struct {
-	body, bodies              config.Size
-	bodyTimeout, writeTimeout time.Duration
-}
-
-func newRecipe(cfg config.Config) recipe {
-	cfg.Bulk.Mode, cfg.Admission.Mode = "", "" // as that of routing they are switched, see [App.swap]
-	return recipe{
-		upstream:      cfg.Upstream,
-		cluster:       cfg.Cluster,
-		clients:       cfg.Routing.Clients,
-		hedging:       cfg.Routing.HedgeBudget,
-		when:          cfg.Routing.When,
-		prefer:        cfg.Routing.Preference,
-		steered:       cfg.Routing.Operations,
-		zone:          cfg.Routing.Zone,
-		affinity:      cfg.Routing.Affinity,
-		only:          cfg.Routing.CoordinatingOnly,
-		bulk:          cfg.Bulk,
-		admits:        cfg.Admission,
-		sniff:         cfg.Clients,
-		limits:        heldLimits{cfg.Limits.HeldBody, cfg.Limits.HeldBodies, cfg.Limits.BodyTimeout, cfg.Limits.WriteTimeout},
-		explain:       cfg.Explain.Header,
-		snapshotToken: cfg.Admin.SnapshotTokenFile,
-	}
+// recipeOf returns what of cfg a pipeline is made from: two with equal recipes behave alike. The rest is applied to the one
+// at hand, or to what all have in common. Modes are switched, see [App.swap].
+func recipeOf(cfg config.Config) config.Config {
+	cfg.Routing.Mode, cfg.Routing.Policy, cfg.Bulk.Mode, cfg.Admission.Mode = "", "", "", ""
+	cfg.Limits.DrainDelay, cfg.Limits.ShutdownGrace = 0, 0
+	cfg.Admin = config.Admin{SnapshotTokenFile: cfg.Admin.SnapshotTokenFile}
+	cfg.Log, cfg.Logs, cfg.Tracing = config.Log{}, config.Logs{}, config.Tracing{}
+	return cfg
 }
 
 // watchers observe what happens. They outlive pipelines.
@@ -109,11 +71,11 @@ func (a *App) watchers() watchers {
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
-	transport, roots, err := newTransport(cfg.Upstream, w.files)
+	transport, roots, err := newTransport("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, w.files)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{recipe: newRecipe(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
+	p := &pipeline{recipe: recipeOf(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
 	trust(p.polls, roots)
 	logChange := proxy.LogChange(logger)
 	p.selector = selection.New(selection.Options{
@@ -175,9 +137,9 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 
 // observe builds the part that polls the cluster, with sidestep's own account.
 func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, w watchers) error {
-	account, err := newAccount(cfg.Upstream, p.polls, w.files)
+	account, err := newAccount(cfg.Upstream.Auth, cfg.Upstream.Parsed()[0], p.polls, w.files) // the scheme of all is alike
 	if err != nil {
-		return err
+		return fmt.Errorf("upstream.auth: %w", err)
 	}
 	source, err := relayOptions(cfg, w.files)
 	if err != nil {

@@ -27,18 +27,13 @@ const (
 	closeGraceStep = time.Millisecond
 )
 
-// reading is waiting to learn whether an answer was read.
-type reading struct {
-	settle func(unread bool)
-}
-
 // Unread implements proxy.Connection.
 func (c *patientConn) Unread() bool { return farEndOf(c.TCPConn) == farUnread }
 
 // Settle implements proxy.Connection.
 func (c *patientConn) Settle(f func(unread bool)) {
 	c.heard.Store(false)
-	c.reading.Store(&reading{f})
+	c.reading.Store(&f)
 	if c.closed.Load() {
 		c.settle(false)
 	}
@@ -49,8 +44,8 @@ func (c *patientConn) settle(unread bool) {
 	if c.reading.Load() == nil {
 		return
 	}
-	if r := c.reading.Swap(nil); r != nil {
-		r.settle(unread)
+	if f := c.reading.Swap(nil); f != nil {
+		(*f)(unread)
 	}
 }
 
@@ -86,8 +81,12 @@ func (c *patientConn) settleBefore() {
 
 // Close implements net.Conn.
 func (c *patientConn) Close() error {
+	c.keep()
+	return c.close()
+}
+
+func (c *patientConn) close() error {
 	c.closed.Store(true)
-	c.newcomers.remove(c)
 	if c.reading.Load() != nil {
 		c.settle(!c.secure && c.Unread()) // TLS has written something: see Write
 	}

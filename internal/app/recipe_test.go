@@ -2,6 +2,7 @@ package app
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,27 +10,58 @@ import (
 	"sidestep/internal/config"
 )
 
-// A reload that changes a key of routing builds a new pipeline, but for the mode, which is switched.
-func TestEveryKeyOfRoutingIsReloaded(t *testing.T) {
-	before := newRecipe(config.Default())
-	for i := range reflect.TypeFor[config.Routing]().NumField() {
-		cfg := config.Default()
-		name := reflect.TypeFor[config.Routing]().Field(i).Name
-		field := reflect.ValueOf(&cfg.Routing).Elem().Field(i)
-		for field.Kind() == reflect.Struct {
-			field = field.Field(0)
+// keys calls f with the path and the value of each key of a section.
+func keys(path string, section reflect.Value, f func(path string, value reflect.Value)) {
+	for i := range section.NumField() {
+		at := path + section.Type().Field(i).Tag.Get("yaml")
+		if value := section.Field(i); value.Kind() == reflect.Struct {
+			keys(at+".", value, f)
+		} else {
+			f(at, value)
 		}
-		switch field.Kind() {
-		case reflect.Bool:
-			field.SetBool(!field.Bool())
-		case reflect.Int:
-			field.SetInt(field.Int() + 1)
-		case reflect.Float64:
-			field.SetFloat(field.Float() + 1)
-		default:
-			field.SetString("another")
-		}
-		after := newRecipe(cfg)
-		require.Equal(t, name == "Mode" || name == "Policy", reflect.DeepEqual(before, after), name)
 	}
+}
+
+// change gives a key another value.
+func change(key reflect.Value) {
+	switch key.Kind() {
+	case reflect.Bool:
+		key.SetBool(!key.Bool())
+	case reflect.Int, reflect.Int64:
+		key.SetInt(key.Int() + 1)
+	case reflect.Float64:
+		key.SetFloat(key.Float() + 1)
+	case reflect.Slice:
+		key.Set(reflect.MakeSlice(key.Type(), key.Len()+1, key.Len()+1))
+	default:
+		key.SetString("another")
+	}
+}
+
+// A reload that changes a key builds a new pipeline, unless the key is applied to the one at hand or is of no concern to it.
+func TestWhatBuildsANewPipeline(t *testing.T) {
+	kept := []string{
+		"admin.", "log.", "logs.", "tracing.", "limits.drain_delay", "limits.shutdown_grace",
+		"routing.mode", "routing.policy", "bulk.mode", "admission.mode",
+	}
+	before := recipeOf(config.Default())
+	cfg := config.Default()
+	keys("", reflect.ValueOf(&cfg).Elem(), func(path string, key reflect.Value) {
+		was := reflect.New(key.Type()).Elem()
+		was.Set(key)
+		change(key)
+		applied := path != "admin.snapshot_token_file" && matchesAny(path, kept)
+		require.Equal(t, applied, reflect.DeepEqual(before, recipeOf(cfg)), path)
+		key.Set(was)
+	})
+}
+
+// matchesAny reports whether path is one of these, or in one that is a section.
+func matchesAny(path string, these []string) bool {
+	for _, one := range these {
+		if path == one || strings.HasSuffix(one, ".") && strings.HasPrefix(path, one) {
+			return true
+		}
+	}
+	return false
 }

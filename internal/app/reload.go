@@ -98,9 +98,7 @@ func (a *App) reload(cfg config.Config) error {
 		a.logs.drop(logs)
 		return err
 	}
-	if err := a.setLevel(cfg.Log.Level); err != nil {
-		return err
-	}
+	a.setLevel(cfg.Log.Level)
 	a.warn(cfg)
 	a.logs.use(logs)
 	a.access.Store(access)
@@ -140,7 +138,7 @@ func needRestart(before, after config.Config) []*config.Problem {
 // already is what cfg asks for.
 func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	current := a.current.Load()
-	if reflect.DeepEqual(newRecipe(cfg), current.recipe) {
+	if reflect.DeepEqual(recipeOf(cfg), current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
 	next, err := newPipeline(cfg, a.logger, a.watchers())

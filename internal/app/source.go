@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 
 	"sidestep/internal/admin"
@@ -18,31 +17,17 @@ func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 	if o.URL == nil {
 		return o, nil
 	}
-	tlsConfig, roots, err := clientTLS("cluster.source.tls", source.TLS, files)
+	direct, roots, err := newTransport("cluster.source.tls", source.TLS, cfg.Upstream, files)
 	if err != nil {
 		return o, err
 	}
-	direct := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
-		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: cfg.Upstream.Dial,
-		MaxIdleConnsPerHost: cfg.Upstream.IdleConnections,
-		IdleConnTimeout:     idleTimeout,
-	}
+	direct.DisableCompression = false // what it reports is read here
 	trust(direct, roots)
-	var transport http.RoundTripper = direct
-	if file := source.BearerTokenFile; file != "" {
-		token, err := watchSecret(files, file)
-		if err != nil {
-			return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
-		}
-		secure := o.URL.Scheme == "https"
-		if !secure {
-			files.logger.Warn("the token for the relay is sent without encryption")
-		}
-		transport = &account{next: transport, authorization: func() string { return "Bearer " + token.get() }, secure: secure}
+	account, err := newAccount(config.Auth{BearerTokenFile: source.BearerTokenFile}, o.URL, direct, files)
+	if err != nil {
+		return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
 	}
-	o.Client = newPollClient(transport)
+	o.Client = newPollClient(account)
 	return o, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"sidestep/internal/config"
@@ -26,11 +27,10 @@ const (
 	continueTimeout = time.Second
 )
 
-// newTransport returns the template of all connections to the cluster.
-// Environment variables for proxies are not looked at: sidestep sits beside the
-// cluster.
-func newTransport(u config.Upstream, files *rotation) (*http.Transport, authorities, error) {
-	tlsConfig, roots, err := clientTLS("upstream.tls", u.TLS, files)
+// newTransport returns the template of all connections to the cluster, or to the relay of which the keys at path say
+// whom to trust. Environment variables for proxies are not looked at: sidestep sits beside the cluster.
+func newTransport(path string, t config.ClientTLS, u config.Upstream, files *rotation) (*http.Transport, authorities, error) {
+	tlsConfig, roots, err := clientTLS(path, t, files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,8 +109,8 @@ type account struct {
 	secure bool
 }
 
-func newAccount(u config.Upstream, next http.RoundTripper, files *rotation) (http.RoundTripper, error) {
-	a := u.Auth
+// newAccount returns next with the account a of those to whom the URL leads.
+func newAccount(a config.Auth, to *url.URL, next http.RoundTripper, files *rotation) (http.RoundTripper, error) {
 	file, format := a.PasswordFile, func(secret string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Username+":"+secret))
 	}
@@ -124,11 +124,11 @@ func newAccount(u config.Upstream, next http.RoundTripper, files *rotation) (htt
 	}
 	secret, err := watchSecret(files, file)
 	if err != nil {
-		return nil, fmt.Errorf("upstream.auth: %w", err)
+		return nil, err
 	}
-	secure := u.Parsed()[0].Scheme == "https" // all of them are alike
+	secure := to.Scheme == "https"
 	if !secure {
-		files.logger.Warn("sidestep's own account is sent without encryption", "auth", a.Kind())
+		files.logger.Warn("sidestep's own account is sent without encryption", "to", to.Host, "auth", a.Kind())
 	}
 	return &account{
 		next:          next,

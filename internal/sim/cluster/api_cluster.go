@@ -229,13 +229,18 @@ func (n *Node) aliases(r *request) (reply, *apiError) {
 	}
 	out, memberships := map[string]any{}, s.memberships()
 	for _, name := range names {
-		aliases := map[string]any{}
-		for _, alias := range memberships[name] {
-			aliases[alias] = map[string]any{}
-		}
-		out[name] = map[string]any{"aliases": aliases}
+		out[name] = map[string]any{"aliases": named(memberships[name])}
 	}
 	return answer(out), nil
+}
+
+// named returns an empty object for each name.
+func named(names []string) map[string]any {
+	out := map[string]any{}
+	for _, name := range names {
+		out[name] = map[string]any{}
+	}
+	return out
 }
 
 // metadata answers GET /{index}.
@@ -243,12 +248,9 @@ func (n *Node) metadata(names []string) reply {
 	s := n.cluster.state.Load()
 	out, memberships := map[string]any{}, s.memberships()
 	for name, meta := range s.metadata(names) {
-		aliases := map[string]any{}
-		for _, alias := range memberships[name] {
-			aliases[alias] = map[string]any{}
+		out[name] = map[string]any{
+			"aliases": named(memberships[name]), "mappings": map[string]any{}, "settings": meta.(map[string]any)["settings"],
 		}
-		settings := meta.(map[string]any)["settings"]
-		out[name] = map[string]any{"aliases": aliases, "mappings": map[string]any{}, "settings": settings}
 	}
 	return answer(out)
 }

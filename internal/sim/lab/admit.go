@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -24,18 +23,15 @@ type controlled struct {
 }
 
 // newControlled returns a router with admission.
-func newControlled(o admission.Options) func(*world, *rand.Rand) (router, error) {
-	return func(w *world, rng *rand.Rand) (router, error) {
-		r, err := newSidestep(variants()[0])(w, rng)
-		if err != nil {
-			return nil, fmt.Errorf("admission: %w", err)
-		}
+func newControlled(o admission.Options) func(*world, *rand.Rand) router {
+	return func(w *world, rng *rand.Rand) router {
+		o := o // runs go on at the same time
 		o.Sidesteps = w.sc.clients()
-		g := &controlled{sidestep: r.(*sidestep), control: admission.New(o)}
+		g := &controlled{sidestep: startSidestep(variants()[0], w, rng), control: admission.New(o)}
 		g.control.Update(w.ids[:w.sc.nodes])
 		g.waits = func() bool { return g.control.Full(g.now()) }
 		w.c.after(time.Second, g.note)
-		return g, nil
+		return g
 	}
 }
 

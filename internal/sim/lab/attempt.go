@@ -3,7 +3,6 @@ package lab
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"sidestep/internal/attempt"
 )
@@ -81,7 +80,7 @@ func (w *world) conclude(s *search, ok bool, status int) {
 	w.routers[s.sidecar].close(s)
 	if !ok && !s.left && s.repeats > 0 && (status == 0 || status == http.StatusServiceUnavailable) {
 		w.begin(&search{
-			number: s.number, start: s.start, kind: s.kind, index: s.index, shards: s.shards, demands: s.demands,
+			start: s.start, kind: s.kind, index: s.index, shards: s.shards, demands: s.demands,
 			sidecar: s.sidecar, class: s.class, finished: s.finished, repeats: s.repeats - 1,
 		})
 		return
@@ -102,7 +101,7 @@ func (w *world) send(s *search, p plan, steered bool) {
 	r.sent(s, t)
 	c := w.coordinators[p.coordinator]
 	answer := func(o outcome) {
-		w.c.after(w.toClient(c.node), func() {
+		w.c.after(w.toClient(), func() {
 			if t.cancelled {
 				return
 			}
@@ -110,11 +109,7 @@ func (w *world) send(s *search, p plan, steered bool) {
 			w.ended(s, t, o)
 		})
 	}
-	slow := time.Duration(0)
-	if c.node.http > 0 {
-		slow = w.jitter(c.node.http, 1.0/6)
-	}
-	w.c.after(w.toClient(c.node)+slow, func() {
+	w.c.after(w.jitter(c.node.http, unevenly)+w.toClient(), func() {
 		c.node.receive(func() {
 			if !t.cancelled { // else the node finds the connection closed
 				w.execute(c, s, t, answer)

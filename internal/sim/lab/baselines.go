@@ -68,12 +68,16 @@ type naive struct {
 	response, service, queue []average
 }
 
-func newNaive(w *world, rng *rand.Rand) (router, error) {
+func newNaive(w *world, rng *rand.Rand) router {
 	n := w.sc.nodes
-	return proxy(w, &naive{
+	c := &naive{
 		proxied:  newProxied(w, rng),
 		response: make([]average, n), service: make([]average, n), queue: make([]average, n),
-	}), nil
+	}
+	return struct {
+		*simple
+		polled
+	}{proxy(w, c), c}
 }
 
 func (c *naive) rank(n int) float64 {
@@ -124,11 +128,11 @@ type peak struct {
 
 const peakFailure = 5 * time.Second
 
-func newPeak(w *world, rng *rand.Rand) (router, error) {
+func newPeak(w *world, rng *rand.Rand) router {
 	return proxy(w, &peak{
 		proxied: newProxied(w, rng),
 		cost:    make([]float64, w.sc.nodes), at: make([]time.Duration, w.sc.nodes),
-	}), nil
+	})
 }
 
 func (p *peak) load(n int) float64 {
@@ -184,8 +188,8 @@ const (
 	hotQuantile     = 0.84
 )
 
-func newPrequal(w *world, rng *rand.Rand) (router, error) {
-	return proxy(w, &prequal{proxied: newProxied(w, rng), probes: make([]probe, w.sc.nodes)}), nil
+func newPrequal(w *world, rng *rand.Rand) router {
+	return proxy(w, &prequal{proxied: newProxied(w, rng), probes: make([]probe, w.sc.nodes)})
 }
 
 func (p *prequal) route(s *search) plan {
@@ -237,13 +241,13 @@ func (p *prequal) probe(n *node) {
 		return
 	}
 	sent := p.w.c.now
-	p.w.c.after(p.w.toClient(n)+n.http, func() {
+	p.w.c.after(p.w.toClient()+n.http, func() {
 		n.receive(func() {
 			if n.fails.on() {
 				return
 			}
 			b := probe{valid: true, inFlight: float64(len(n.waiting) + n.active), latency: n.median()}
-			p.w.c.after(p.w.toClient(n), func() {
+			p.w.c.after(p.w.toClient(), func() {
 				if p.w.c.now-sent <= probeTimeout {
 					b.at = p.w.c.now
 					p.probes[n.id] = b

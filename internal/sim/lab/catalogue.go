@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -164,25 +165,26 @@ func sizeScenarios() []Scenario {
 
 // choose returns the scenarios whose name is in names, all if there are none.
 func choose(names []string) ([]Scenario, error) {
-	all := Scenarios()
+	return named("scenario", Scenarios(), func(sc Scenario) string { return sc.Name }, names)
+}
+
+// named returns those of all whose name is in names, all if there are none. Names may leave out the prefix of the
+// production policies.
+func named[T any](what string, all []T, nameOf func(T) string, names []string) ([]T, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
-	var out []Scenario
+	var out []T
 	for _, name := range names {
-		found := false
-		for _, sc := range all {
-			if sc.Name == name {
-				out, found = append(out, sc), true
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(all, func(v T) bool { return nameOf(v) == name || nameOf(v) == ownPrefix+name })
+		if i < 0 {
 			var valid []string
-			for _, sc := range all {
-				valid = append(valid, sc.Name)
+			for _, v := range all {
+				valid = append(valid, nameOf(v))
 			}
-			return nil, fmt.Errorf("unknown scenario %q, valid are %s", name, strings.Join(valid, ", "))
+			return nil, fmt.Errorf("unknown %s %q, valid are %s", what, name, strings.Join(valid, ", "))
 		}
+		out = append(out, all[i])
 	}
 	return out, nil
 }

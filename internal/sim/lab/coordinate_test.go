@@ -26,8 +26,7 @@ func use(t *testing.T, sc Scenario, policy string, seed uint64) (utilisation [][
 	t.Helper()
 	list, err := pick([]string{policy})
 	require.NoError(t, err)
-	w, err := newWorld(&sc, list[0], seed)
-	require.NoError(t, err)
+	w := newWorld(&sc, list[0], seed)
 	before := make([]float64, len(w.nodes))
 	for at := sc.warmup; at <= sc.length; at += time.Second {
 		w.c.at(at, func() {
@@ -101,8 +100,7 @@ func TestSlowCoordinatingNodeIsLeft(t *testing.T) {
 		sc := disturbed(sidecars, httpLatency(300*time.Millisecond))
 		list, err := pick([]string{own})
 		require.NoError(t, err)
-		w, err := newWorld(&sc, list[0], 1)
-		require.NoError(t, err)
+		w := newWorld(&sc, list[0], 1)
 		through := make([]int, sc.nodes)
 		// What reaches the node now was sent 300 ms ago.
 		for at := 9400 * time.Millisecond; at < sc.length; at += 10 * time.Millisecond {
@@ -160,8 +158,7 @@ func TestSearchesOfOneShardGoToTheirCopy(t *testing.T) {
 		sc.shards, sc.copies = 1, c.copies
 		list, err := pick([]string{own})
 		require.NoError(t, err)
-		w, err := newWorld(&sc, list[0], 1)
-		require.NoError(t, err)
+		w := newWorld(&sc, list[0], 1)
 		var counted []*nearness
 		for i, r := range w.routers {
 			counted = append(counted, &nearness{router: r, w: w})

@@ -51,8 +51,7 @@ func TestProbesOfManySidecars(t *testing.T) {
 			sc.faults = []fault{{nodes: []int{badNode}, from: bad, to: well, set: transportLatency(300 * time.Millisecond)}}
 			list, err := pick([]string{own})
 			require.NoError(t, err)
-			w, err := newWorld(&sc, list[0], 1)
-			require.NoError(t, err)
+			w := newWorld(&sc, list[0], 1)
 			var found, back time.Duration
 			excluded := func() (n int) {
 				for _, r := range views(t, w) {

@@ -217,8 +217,7 @@ func TestCapacityIsWhereTheEngineIsSaturated(t *testing.T) {
 		sc := d.scenario(seed)
 		for _, load := range []float64{0.6, 1.3} {
 			sc.load = load
-			w, err := newWorldOf(sc, arms(d, true)[0].policy, seed, 1)
-			require.NoError(t, err)
+			w := newWorldOf(sc, arms(d, true)[0].policy, seed, 1)
 			m := w.run()
 			answered := float64(m.answered) / (load * d.Capacity * d.Measured)
 			if load < 1 {
@@ -245,8 +244,7 @@ func TestOracleNeverTouchesANodeThatIsBadNow(t *testing.T) {
 		}
 		d.Capacity = layOut(d, stream(1, layoutStream)).capacity(4)
 		sc := d.scenario(1)
-		w, err := newWorldOf(sc, arms(d, false)[2].policy, 1, 1)
-		require.NoError(t, err)
+		w := newWorldOf(sc, arms(d, false)[2].policy, 1, 1)
 		bad := 0
 		rank := w.rank
 		w.rank = func(c *coordinator, copies []int, t *trial) {

@@ -336,13 +336,19 @@ func (w *world) hop(from, to *node) time.Duration {
 // extra returns what a fault of the network adds on the way to a data node: its
 // transport connections are slow, in whichever direction.
 func (w *world) extra(from, to *node) time.Duration {
-	if from == to || to.transport == 0 {
+	if from == to {
 		return 0
 	}
-	return w.jitter(to.transport, 1.0/6)
+	return w.jitter(to.transport, unevenly)
 }
+
+// unevenly is by which part of it the delay of a fault differs from message to message.
+const unevenly = 1.0 / 6
 
 // jitter returns d changed by at most part of it.
 func (w *world) jitter(d time.Duration, part float64) time.Duration {
+	if d == 0 {
+		return 0
+	}
 	return time.Duration(float64(d) * (1 + part*(2*w.network.Float64()-1)))
 }

@@ -13,9 +13,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -117,40 +115,29 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// play runs one scenario with each policy and seed, but for the first skip seeds, several at a time.
+// play runs one scenario with each policy and seed, but for the first skip seeds.
 func play(ctx context.Context, sc *Scenario, list []policy, seeds, skip int) ([]Row, error) {
-	results := make([]*measure, len(list)*seeds)
-	failures := make([]error, len(results))
-	work := make(chan int)
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(results)) {
-		wg.Go(func() {
-			for i := range work {
-				results[i], failures[i] = simulate(sc, list[i/seeds], uint64(i%seeds+skip)+1) //nolint:gosec // small and not negative
-			}
-		})
-	}
-	for i := range results {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- i
-	}
-	close(work)
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+	runs, err := repeat(ctx, sc, list, seeds, skip)
+	if err != nil {
 		return nil, err
-	}
-	for _, err := range failures {
-		if err != nil {
-			return nil, err
-		}
 	}
 	rows := make([]Row, len(list))
 	for i, p := range list {
-		rows[i] = summarize(sc, p.name, results[i*seeds:(i+1)*seeds])
+		rows[i] = summarize(sc, p.name, runs[i])
 	}
 	return rows, nil
+}
+
+// repeat returns the runs of a scenario with each policy, by seed, but for the first skip seeds.
+func repeat(ctx context.Context, sc *Scenario, list []policy, seeds, skip int) ([][]*measure, error) {
+	runs := make([][]*measure, len(list))
+	err := each(ctx, len(list)*seeds, 0, func(i int) *measure {
+		return simulate(sc, list[i/seeds], uint64(i%seeds+skip)+1) //nolint:gosec // small and not negative
+	}, func(i int, m *measure) error {
+		runs[i/seeds] = append(runs[i/seeds], m)
+		return nil
+	})
+	return runs, err
 }
 
 // summarize makes a row of the runs with one policy.

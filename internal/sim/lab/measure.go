@@ -18,14 +18,14 @@ type measure struct {
 	latency  *hdrhistogram.Histogram // µs, of searches begun in the measured window and not failed
 	ok       int64                   // of them
 	failed   int64
-	attempts int64           // of searches begun in the measured window
-	answered int64           // complete answers that came within the window
-	load     [][]int32       // shard queries sent to each node, by bucket
-	begun    map[int64]int64 // start (ns) of searches not answered, and how many
-	blamed   map[string]int  // nodes that a sidestep sent away for being slow, and how often
+	attempts int64          // of searches begun in the measured window
+	answered int64          // complete answers that came within the window
+	load     [][]int32      // shard queries sent to each node, by bucket
+	blamed   map[string]int // nodes that a sidestep sent away for being slow, and how often
 	// ejected counts by node how often a sidecar ceased to use it.
 	ejected  map[string]int
-	inFlight int64
+	inFlight int64 // searches
+	awaited  int64 // of these, those begun in the measured window
 
 	rejections int64 // shard queries that nodes rejected
 	gaveUp     int64 // clients that closed their connections
@@ -48,7 +48,7 @@ func (m *measure) classed(s *search, now time.Duration, ok bool) {
 	switch {
 	case m.sc.deadline <= 0 || !m.within(s.start):
 	case ok:
-		// As in note.
+		// As in finish.
 		_ = m.byClass[s.class].RecordValue(max(1, (now - s.start).Microseconds()))
 	case s.class != floodClass:
 		m.lost++
@@ -60,7 +60,6 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 		sc:      sc,
 		latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3),
 		load:    make([][]int32, nodes),
-		begun:   map[int64]int64{},
 		blamed:  map[string]int{},
 		ejected: map[string]int{},
 	}
@@ -102,7 +101,9 @@ func (m *measure) begin(start time.Duration) {
 		count(&m.flow.asked, start)
 	}
 	m.inFlight++
-	m.begun[int64(start)]++
+	if m.within(start) {
+		m.awaited++
+	}
 }
 
 // attempt counts an attempt of a search that began at start.
@@ -117,19 +118,13 @@ func (m *measure) attempt(start, now time.Duration) {
 
 func (m *measure) finish(start, now time.Duration, ok bool) {
 	m.inFlight--
-	if m.begun[int64(start)]--; m.begun[int64(start)] == 0 {
-		delete(m.begun, int64(start))
-	}
 	if ok && m.within(now) {
 		m.answered++
 	}
-	m.note(start, now, ok)
-}
-
-func (m *measure) note(start, now time.Duration, ok bool) {
 	if !m.within(start) {
 		return
 	}
+	m.awaited--
 	if !ok {
 		m.failed++
 		return
@@ -140,13 +135,7 @@ func (m *measure) note(start, now time.Duration, ok bool) {
 }
 
 // close counts what was never answered as failed.
-func (m *measure) close(now time.Duration) {
-	for start, n := range m.begun {
-		for range n {
-			m.note(time.Duration(start), now, false)
-		}
-	}
-}
+func (m *measure) close() { m.failed += m.awaited }
 
 // dispatch counts a shard query sent to a node.
 func (m *measure) dispatch(node int, at time.Duration) {
@@ -166,7 +155,6 @@ type Numbers struct {
 	Avoid, Return  float64 // ms until a bad node got a quarter of its share, and half of it again
 	MaxShare       float64 // largest share of a node, as a multiple of the mean
 	ShareVariation float64 // mean over nodes of the deviation of its share from one second to the next, relative
-	Searches       float64
 }
 
 // numbers boils a run down.
@@ -177,7 +165,6 @@ func (m *measure) numbers() Numbers {
 		P50:        at(50), P90: at(90), P99: at(99), P999: at(99.9),
 		Failed:   float64(m.failed) / math.Max(1, float64(m.ok+m.failed)),
 		BadShare: math.NaN(), Avoid: math.NaN(), Return: math.NaN(),
-		Searches: float64(m.ok + m.failed),
 	}
 	n.MaxShare, n.ShareVariation = m.spread()
 	bad, from, to := m.sc.bad()

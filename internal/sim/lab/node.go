@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -330,13 +331,8 @@ func (n *node) median() time.Duration {
 		return 0
 	}
 	sorted := n.latencies
-	part := sorted[:known]
-	for i := 1; i < len(part); i++ {
-		for j := i; j > 0 && part[j] < part[j-1]; j-- {
-			part[j], part[j-1] = part[j-1], part[j]
-		}
-	}
-	return part[known/2]
+	slices.Sort(sorted[:known])
+	return sorted[known/2]
 }
 
 // average is an exponentially weighted moving average with the engine's α.

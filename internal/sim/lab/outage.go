@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 )
 
@@ -79,20 +78,8 @@ func (m *measure) stampede() float64 {
 // printOutage compares what the arms make of an outage.
 func printOutage(ctx context.Context, seeds int, out io.Writer) error {
 	fmt.Fprintf(out, "\nall nodes answer 503 for %s at 0.8 of the capacity; clients send again up to %d times\n", outageTo-outageFrom, outageRetry)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "arm\tattempts for a request meanwhile\tanswered 5 s after, of before\tmost to a node in the first second, of what it serves\trejected by nodes\tgave up\t")
-	for _, arm := range contenders() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		sc := outage(0.8)
-		runs, err := repeat(&sc, arm, seeds)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t\n", arm.name, median(runs, (*measure).multiplied), median(runs, (*measure).back),
-			median(runs, (*measure).stampede), median(runs, func(m *measure) float64 { return float64(m.rejections) }),
-			median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
-	}
-	return t.Flush()
+	return table{scenarios: []Scenario{outage(0.8)}, arms: contenders(), seeds: seeds, columns: []column{
+		{"arm", "%s", nil}, {"attempts for a request meanwhile", "%.2f", (*measure).multiplied}, {"answered 5 s after, of before", "%.2f", (*measure).back},
+		{"most to a node in the first second, of what it serves", "%.2f", (*measure).stampede}, {"rejected by nodes", "%.0f", rejected}, {"gave up", "%.0f", leavers},
+	}}.print(ctx, out)
 }

@@ -57,8 +57,10 @@ func Overload(ctx context.Context, seeds int, out io.Writer) error {
 	if err := printOrders(ctx, seeds, out); err != nil {
 		return err
 	}
-	if err := printFlood(ctx, seeds, out); err != nil {
-		return err
+	for _, factor := range []float64{1, 4, 10} {
+		if err := printFlood(ctx, factor, seeds, out); err != nil {
+			return err
+		}
 	}
 	if err := printOutage(ctx, seeds, out); err != nil {
 		return err
@@ -66,93 +68,106 @@ func Overload(ctx context.Context, seeds int, out io.Writer) error {
 	return printSlowdown(ctx, out)
 }
 
+// column is one of a table: the median of a figure over the seeds; nil: the name of the arm.
+type column struct {
+	name, format string
+	of           func(*measure) float64
+}
+
+// served are the first columns of two tables.
+var served = []column{
+	{"load", "%.2f", func(m *measure) float64 { return m.sc.load }}, {"arm", "%s", nil},
+	{"goodput", "%.2f", (*measure).goodput}, {"p50 ms", "%.0f", quantile(50)}, {"p99 ms", "%.0f", quantile(99)},
+}
+
+func leavers(m *measure) float64  { return float64(m.gaveUp) }
+func rejected(m *measure) float64 { return float64(m.rejections) }
+
+// table has a line for each arm in each scenario.
+type table struct {
+	scenarios []Scenario
+	arms      []policy
+	seeds     int
+	columns   []column
+}
+
+func (t table) print(ctx context.Context, out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range t.columns {
+		fmt.Fprint(w, c.name, "\t")
+	}
+	fmt.Fprintln(w)
+	for i := range t.scenarios {
+		runs, err := repeat(ctx, &t.scenarios[i], t.arms, t.seeds, 0)
+		if err != nil {
+			return err
+		}
+		for k, arm := range t.arms {
+			for _, c := range t.columns {
+				if c.of == nil {
+					fmt.Fprint(w, arm.name, "\t")
+				} else {
+					fmt.Fprintf(w, c.format+"\t", median(runs[k], c.of))
+				}
+			}
+			fmt.Fprintln(w)
+		}
+	}
+	return w.Flush()
+}
+
 func printOverload(ctx context.Context, bad bool, seeds int, out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\trefused\tgave up\trejected by nodes\tlimit\t")
+	t := table{arms: contenders(), seeds: seeds, columns: slices.Concat(served, []column{
+		{"refused", "%.0f", func(m *measure) float64 { return float64(m.refused) }}, {"gave up", "%.0f", leavers}, {"rejected by nodes", "%.0f", rejected},
+		{"limit", "%.1f", func(m *measure) float64 { return m.limitAt(m.sc.length) }},
+	})}
 	for _, load := range []float64{0.5, 0.8, 1, 1.25, 1.5, 2} {
 		sc := overload(load)
 		if bad {
 			sc = stressed(sc)
 		}
-		for _, arm := range contenders() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			runs, err := repeat(&sc, arm, seeds)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", load, arm.name,
-				median(runs, (*measure).goodput), median(runs, quantile(50)), median(runs, quantile(99)),
-				median(runs, func(m *measure) float64 { return float64(m.refused) }),
-				median(runs, func(m *measure) float64 { return float64(m.gaveUp) }),
-				median(runs, func(m *measure) float64 { return float64(m.rejections) }),
-				median(runs, func(m *measure) float64 { return m.limitAt(sc.length) }))
-		}
+		t.scenarios = append(t.scenarios, sc)
 	}
-	return t.Flush()
+	return t.print(ctx, out)
 }
 
 // printOrders compares the orders in which what waits is sent, where the engine's queues,
 // and so ours, hold more than clients have patience for.
 func printOrders(ctx context.Context, seeds int, out io.Writer) error {
 	fmt.Fprintln(out, "\nthe same with nothing wrong, where each node's queue holds 2,000: more than clients wait for")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\tgave up\t")
+	t := table{arms: contenders(), seeds: seeds, columns: slices.Concat(served, []column{{"gave up", "%.0f", leavers}})}
 	for _, load := range []float64{1.05, 1.25, 1.5, 2} {
 		sc := overload(load)
 		sc.queue = 2000
-		for _, arm := range contenders() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			runs, err := repeat(&sc, arm, seeds)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t\n", load, arm.name, median(runs, (*measure).goodput),
-				median(runs, quantile(50)), median(runs, quantile(99)), median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
-		}
+		t.scenarios = append(t.scenarios, sc)
 	}
-	return t.Flush()
+	return t.print(ctx, out)
 }
 
-// printFlood has a class send five times its share, of searches of the same and of other cost.
-func printFlood(ctx context.Context, seeds int, out io.Writer) error {
-	for _, factor := range []float64{1, 4, 10} {
-		if err := printFloodOf(ctx, factor, seeds, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer) error {
+// printFlood has a class send five times its share, of searches of the same cost, or of another.
+func printFlood(ctx context.Context, factor float64, seeds int, out io.Writer) error {
 	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at all of the capacity: five times the share of their weight, 1 of 5\n", factor)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
 	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
-	list := []policy{contenders()[1]}
-	list = append(list,
-		policy{name: "auto", rank: adaptive(arsPublished, false), router: newControlled(admission.Options{Mode: admission.Auto, Classes: classes})})
-	for _, arm := range list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		alone := overload(0.3)
-		a, err := repeat(&alone, arm, seeds)
-		if err != nil {
-			return err
-		}
-		beside := overload(0.3)
-		beside.flood = flood{load: 1, factor: factor}
-		b, err := repeat(&beside, arm, seeds)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, quantile(50)), median(a, quantile(99)),
-			median(b, quantile(50)), median(b, quantile(99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
-			median(b, func(m *measure) float64 {
+	list := []policy{
+		contenders()[1],
+		{name: "auto", rank: adaptive(arsPublished, false), router: newControlled(admission.Options{Mode: admission.Auto, Classes: classes})},
+	}
+	alone, beside := overload(0.3), overload(0.3)
+	beside.flood = flood{load: 1, factor: factor}
+	a, err := repeat(ctx, &alone, list, seeds, 0)
+	if err != nil {
+		return err
+	}
+	b, err := repeat(ctx, &beside, list, seeds, 0)
+	if err != nil {
+		return err
+	}
+	for i, arm := range list {
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a[i], quantile(50)), median(a[i], quantile(99)),
+			median(b[i], quantile(50)), median(b[i], quantile(99)), median(b[i], func(m *measure) float64 { return float64(m.lost) }),
+			median(b[i], func(m *measure) float64 {
 				return float64(m.byClass[floodClass].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
 			}))
 	}
@@ -162,39 +177,17 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 // printSlowdown slows all nodes down for ten minutes.
 func printSlowdown(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "\nall nodes at a third of their speed for ten minutes at 0.8 of the healthy capacity: mean limit")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "arm\tbefore\tminute 2\tminute 5\tminute 10\t2 minutes after\t")
-	for _, arm := range contenders() {
-		if arm.name != "auto" && arm.name != "target" {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		sc := overload(0.8)
-		from := time.Minute
-		sc.length = from + 12*time.Minute
-		sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: from, to: from + 10*time.Minute, set: slower(3)}}
-		m, err := simulate(&sc, arm, 1)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", arm.name, m.limitAt(from), m.limitAt(from+2*time.Minute),
-			m.limitAt(from+5*time.Minute), m.limitAt(from+10*time.Minute), m.limitAt(sc.length))
+	const from = time.Minute
+	sc := overload(0.8)
+	sc.length = from + 12*time.Minute
+	sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: from, to: from + 10*time.Minute, set: slower(3)}}
+	limit := func(name string, at time.Duration) column {
+		return column{name, "%.1f", func(m *measure) float64 { return m.limitAt(at) }}
 	}
-	return t.Flush()
-}
-
-func repeat(sc *Scenario, arm policy, seeds int) ([]*measure, error) {
-	runs := make([]*measure, seeds)
-	for i := range runs {
-		m, err := simulate(sc, arm, uint64(i)+1)
-		if err != nil {
-			return nil, err
-		}
-		runs[i] = m
-	}
-	return runs, nil
+	return table{scenarios: []Scenario{sc}, seeds: 1, columns: []column{
+		{"arm", "%s", nil}, limit("before", from), limit("minute 2", from+2*time.Minute), limit("minute 5", from+5*time.Minute),
+		limit("minute 10", from+10*time.Minute), limit("2 minutes after", sc.length),
+	}, arms: slices.DeleteFunc(contenders(), func(p policy) bool { return p.name != "auto" && p.name != "target" })}.print(ctx, out)
 }
 
 func median(runs []*measure, of func(*measure) float64) float64 {

@@ -1,9 +1,7 @@
 package lab
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	"sidestep/internal/selection"
 )
@@ -15,7 +13,7 @@ type policy struct {
 	rank        ranking
 	// knows: the ranking is that of the copies which a client in the know would use.
 	knows  bool
-	router func(*world, *rand.Rand) (router, error)
+	router func(*world, *rand.Rand) router
 }
 
 // oracleName is the policy that the others are held against.
@@ -49,48 +47,15 @@ func policies() []policy {
 	})
 }
 
-func newClients(w *world, rng *rand.Rand) (router, error) {
-	return &simple{w: w, lister: &clients{w: w, turn: rng.IntN(len(w.entries))}}, nil
+func newClients(w *world, rng *rand.Rand) router {
+	return &simple{w: w, lister: &clients{w: w, turn: rng.IntN(len(w.entries))}}
 }
 
-func newKnowing(w *world, rng *rand.Rand) (router, error) {
-	return &simple{w: w, lister: &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}}, nil
+func newKnowing(w *world, rng *rand.Rand) router {
+	return &simple{w: w, lister: &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}}
 }
 
-// pick returns those whose name is in names, all if there are none. Names may
-// leave out the prefix of the production policies where that is clear.
+// pick returns those whose name is in names, all if there are none.
 func pick(names []string) ([]policy, error) {
-	all := policies()
-	if len(names) == 0 {
-		return all, nil
-	}
-	find := func(name string) (policy, bool) {
-		for _, p := range all {
-			if p.name == name {
-				return p, true
-			}
-		}
-		return policy{}, false
-	}
-	var out []policy
-	for _, name := range names {
-		p, ok := find(name)
-		if !ok {
-			p, ok = find(ownPrefix + name)
-		}
-		if !ok {
-			return nil, fmt.Errorf("unknown policy %q, valid are %s", name, strings.Join(Policies(), ", "))
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// Policies returns the names of all policies.
-func Policies() []string {
-	var names []string
-	for _, p := range policies() {
-		names = append(names, p.name)
-	}
-	return names
+	return named("policy", policies(), func(p policy) string { return p.name }, names)
 }

@@ -133,15 +133,15 @@ func (p *poller) poll() {
 	if lost {
 		return
 	}
-	back := func() time.Duration { return w.toClient(n) + n.statsDelay + late }
-	w.c.after(w.toClient(n)+n.http, func() {
+	back := func() time.Duration { return w.toClient() + n.statsDelay + late }
+	w.c.after(w.toClient()+n.http, func() {
 		n.receive(func() {
 			switch {
 			case n.absent.on():
-				w.c.after(w.toClient(n), func() { end(poll{unreachable: true}) })
+				w.c.after(w.toClient(), func() { end(poll{unreachable: true}) })
 				return
 			case n.fails.on():
-				w.c.after(w.toClient(n), func() { end(poll{failed: true}) })
+				w.c.after(w.toClient(), func() { end(poll{failed: true}) })
 				return
 			}
 			n.work(pollWork, func() {

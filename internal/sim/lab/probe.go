@@ -25,13 +25,13 @@ func (r *sidestep) ask(a selection.Asking) {
 		}
 	}
 	w.c.after(selection.ProbeTimeout, func() { end(false) })
-	w.c.after(w.toClient(n)+n.http, func() {
+	w.c.after(w.toClient()+n.http, func() {
 		n.receive(func() {
 			if n.absent.on() {
 				end(false)
 				return
 			}
-			n.work(askDemand, func() { w.c.after(w.toClient(n), func() { end(true) }) })
+			n.work(askDemand, func() { w.c.after(w.toClient(), func() { end(true) }) })
 		})
 	})
 }
@@ -77,13 +77,13 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 	}
 	via, n := w.nodes[r.index[through]], w.nodes[r.index[p.Node]]
 	if via.absent.on() {
-		w.c.after(w.toClient(via), func() { end(selection.ProbeOutcome{Unfit: true}) })
+		w.c.after(w.toClient(), func() { end(selection.ProbeOutcome{Unfit: true}) })
 		return
 	}
 	awaited := max(1, p.Burst)
 	n.probed += awaited
 	back := func(failed bool) {
-		w.c.after(w.toClient(via), func() {
+		w.c.after(w.toClient(), func() {
 			if awaited--; awaited > 0 && !failed {
 				return
 			}
@@ -96,11 +96,7 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 			w.c.after(w.hop(n, via), func() { via.receive(func() { back(!ok) }) })
 		}})
 	}
-	slow := time.Duration(0)
-	if via.http > 0 {
-		slow = w.jitter(via.http, 1.0/6)
-	}
-	w.c.after(w.toClient(via)+slow, func() {
+	w.c.after(w.jitter(via.http, unevenly)+w.toClient(), func() {
 		via.receive(func() {
 			if via.fails.on() {
 				back(true)

@@ -73,8 +73,7 @@ func TestShardsOfOneSearchSpread(t *testing.T) {
 	sc.nodes, sc.shards = 2, 10
 	list, err := pick([]string{"ars"})
 	require.NoError(t, err)
-	w, err := newWorld(&sc, list[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, list[0], 1)
 	c := w.coordinators[0]
 	for n, response := range []float64{10, 12} {
 		c.know(n, response, 5)
@@ -89,8 +88,7 @@ func TestShardsOfOneSearchSpread(t *testing.T) {
 func TestANodeIsSentFewShardQueriesAtOnce(t *testing.T) {
 	sc := base("x", "")
 	sc.nodes, sc.shards, sc.copies = 1, 12, 1
-	w, err := newWorld(&sc, policies()[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, policies()[0], 1)
 	answered := 0
 	s := &search{shards: w.indices[0], demands: make([]float64, 12)}
 	w.execute(w.coordinators[0], s, &try{}, func(o outcome) { answered += o.status })
@@ -107,8 +105,7 @@ func TestReadsByIDAreNoShardQueries(t *testing.T) {
 	sc := base("x", "")
 	list, err := pick([]string{own})
 	require.NoError(t, err)
-	w, err := newWorld(&sc, list[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, list[0], 1)
 	r := w.routers[0].(*sidestep)
 	s := &search{kind: readByID, shards: w.indices[0][:1]}
 	r.open(s)
@@ -127,8 +124,7 @@ func TestPeakEWMA(t *testing.T) {
 
 func TestRotationStartsAtAnotherCopyEachTime(t *testing.T) {
 	sc := base("x", "")
-	w, err := newWorld(&sc, policies()[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, policies()[0], 1)
 	c := w.coordinators[0]
 	c.rotation[1] = 0
 	require.Equal(t, []int{1, 2}, w.order(c, &search{}, 1, plan{}))
@@ -143,8 +139,7 @@ func TestRotationStartsAtAnotherCopyEachTime(t *testing.T) {
 func TestAListRotatesUnevenly(t *testing.T) {
 	sc := base("x", "")
 	sc.copies = 3
-	w, err := newWorld(&sc, policies()[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, policies()[0], 1)
 	first := map[int]int{}
 	for range 300 {
 		first[w.order(w.coordinators[0], &search{}, 1, plan{listed: []int{1, 2}})[0]]++
@@ -155,8 +150,7 @@ func TestAListRotatesUnevenly(t *testing.T) {
 // What a node was reading when its process ends, another copy reads, and nothing of it stays counted.
 func TestAReadThatIsLostGoesToTheNextCopy(t *testing.T) {
 	sc := base("x", "")
-	w, err := newWorld(&sc, policies()[0], 1)
-	require.NoError(t, err)
+	w := newWorld(&sc, policies()[0], 1)
 	status := 0
 	s := &search{kind: readByID, shards: w.indices[0][1:2], demands: []float64{0.05}}
 	w.execute(w.coordinators[4], s, &try{}, func(o outcome) { status = o.status })

@@ -11,46 +11,35 @@ const relayStream = 99
 // relay is one more sidecar, which searches nothing: it polls for all others, and tells them what its
 // probes found. They tell it which nodes they suspect.
 type relay struct {
-	*sidestep
+	s         *sidestep
 	followers []*sidestep
 }
 
-// startRelay begins with the polls, and the reports, of one, if the clients are sidesteps.
-func (w *world) startRelay(p policy, rng func(uint64) *rand.Rand) error {
-	r, err := p.router(w, rng(relayStream))
-	if err != nil {
-		return err
+// startRelay begins with the polls, and the reports, of a relay of the sidesteps that there are.
+func (w *world) startRelay(newRouter func(*world, *rand.Rand) router, rng *rand.Rand) {
+	h := &relay{followers: w.sidesteps}
+	newRouter(w, rng)
+	h.s = w.sidesteps[len(h.followers)]
+	for _, f := range h.followers {
+		w.c.after(time.Duration(w.polls.Float64()*float64(w.sc.pollInterval)), func() { h.report(f, 0) })
 	}
-	one, ok := r.(pacing)
-	if !ok {
-		return nil
-	}
-	hub := &relay{sidestep: one.paced()}
-	for _, r := range w.routers {
-		f := r.(pacing).paced() //nolint:forcetypeassert // all are of one policy
-		hub.followers = append(hub.followers, f)
-		w.c.after(time.Duration(w.polls.Float64()*float64(w.sc.pollInterval)), func() { hub.report(f, 0) })
-	}
-	w.startPolls(polls{hub})
-	return nil
+	w.startPolls(h)
 }
 
 // report tells a follower what the probes since this finding found.
 func (h *relay) report(f *sidestep, after int64) {
-	for _, found := range h.s.Findings(after) {
+	for _, found := range h.s.s.Findings(after) {
 		f.s.TakeIn(found, f.now())
 		after = found.Number
 	}
-	h.s.Suspected(f.s.Suspects(nil, h.now()), h.now())
-	h.w.c.after(h.w.sc.pollInterval, func() { h.report(f, after) })
+	h.s.s.Suspected(f.s.Suspects(nil, f.now()), f.now())
+	f.w.c.after(f.w.sc.pollInterval, func() { h.report(f, after) })
 }
 
-// polls are those of a relay, which is never idle.
-type polls struct{ by *relay }
-
-func (t polls) poll(node int, p poll) {
-	t.by.poll(node, p)
-	for _, f := range t.by.followers {
-		t.by.w.c.after(time.Duration(t.by.w.polls.Float64()*float64(t.by.w.sc.pollInterval)), func() { f.poll(node, p) })
+// poll implements polled. A relay is never idle.
+func (h *relay) poll(node int, p poll) {
+	h.s.poll(node, p)
+	for _, f := range h.followers {
+		f.w.c.after(time.Duration(f.w.polls.Float64()*float64(f.w.sc.pollInterval)), func() { f.poll(node, p) })
 	}
 }

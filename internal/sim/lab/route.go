@@ -102,19 +102,6 @@ func (r *simple) learn(s *search, t *try, o outcome) {
 	}
 }
 
-// poll hands a poll on to a lister that wants it.
-func (r *simple) poll(node int, p poll) {
-	if to, ok := r.lister.(polled); ok {
-		to.poll(node, p)
-	}
-}
-
-// polls reports whether the lister wants polls.
-func (r *simple) polls() bool {
-	_, ok := r.lister.(polled)
-	return ok
-}
-
 // clients go round robin over the coordinating nodes and leave the copies to the
 // engine. A node that they cannot connect to they skip.
 type clients struct {

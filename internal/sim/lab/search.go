@@ -13,7 +13,6 @@ import (
 
 // search is one request of a client.
 type search struct {
-	number   int64
 	start    time.Duration
 	kind     kind
 	index    int

@@ -37,7 +37,6 @@ type sidestep struct {
 	s        *selection.Selector
 	infos    []selection.NodeInfo
 	nodes    []*selection.Node // those that have left as they were when they did
-	present  []*selection.Node // those that have not
 	seeds    []*selection.Node // the first nodes that coordinate
 	probes   []selection.Probe
 	index    map[*selection.Node]int
@@ -66,34 +65,37 @@ func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // seeds is how many nodes a sidecar is configured with.
 const seeds = 3
 
-func newSidestep(v variant) func(*world, *rand.Rand) (router, error) {
-	return func(w *world, rng *rand.Rand) (router, error) {
-		s := selection.New(selection.Options{Clients: w.sc.clients(), Seed: rng.Uint64(), Epoch: epoch(), OnChange: w.measure.changed})
-		known := len(w.nodes)
-		if w.sc.dedicated {
-			known = w.sc.nodes
-		}
-		infos := make([]selection.NodeInfo, known)
-		for i := range infos {
-			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
-		}
-		r := &sidestep{
-			variant: v, w: w, s: s, infos: infos, nodes: make([]*selection.Node, known), index: map[*selection.Node]int{}, held: w.held(),
-			budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
-		}
-		for range w.indices {
-			r.overdueOf = append(r.overdueOf, attempt.NewHedges(v.hedges))
-		}
-		r.place()
-		w.sidesteps = append(w.sidesteps, r)
-		for _, n := range r.nodes {
-			if r.coordinates(n) && len(r.seeds) < seeds {
-				r.seeds = append(r.seeds, n)
-			}
-		}
-		w.c.after(time.Duration(rng.Float64()*float64(probeTick)), r.probe)
-		return r, nil
+func newSidestep(v variant) func(*world, *rand.Rand) router {
+	return func(w *world, rng *rand.Rand) router { return startSidestep(v, w, rng) }
+}
+
+// startSidestep makes a sidecar that begins to look whether probes are due.
+func startSidestep(v variant, w *world, rng *rand.Rand) *sidestep {
+	s := selection.New(selection.Options{Clients: w.sc.clients(), Seed: rng.Uint64(), Epoch: epoch(), OnChange: w.measure.changed})
+	known := len(w.nodes)
+	if w.sc.dedicated {
+		known = w.sc.nodes
 	}
+	infos := make([]selection.NodeInfo, known)
+	for i := range infos {
+		infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
+	}
+	r := &sidestep{
+		variant: v, w: w, s: s, infos: infos, nodes: make([]*selection.Node, known), index: map[*selection.Node]int{}, held: w.held(),
+		budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
+	}
+	for range w.indices {
+		r.overdueOf = append(r.overdueOf, attempt.NewHedges(v.hedges))
+	}
+	r.place()
+	w.sidesteps = append(w.sidesteps, r)
+	for _, n := range r.nodes {
+		if r.coordinates(n) && len(r.seeds) < seeds {
+			r.seeds = append(r.seeds, n)
+		}
+	}
+	w.c.after(time.Duration(rng.Float64()*float64(probeTick)), r.probe)
+	return r
 }
 
 // place takes in which nodes are there.
@@ -105,8 +107,7 @@ func (r *sidestep) place() {
 			there, at = append(there, info), append(at, i)
 		}
 	}
-	r.present = r.s.Update(there, r.now())
-	for i, n := range r.present {
+	for i, n := range r.s.Update(there, r.now()) {
 		r.nodes[at[i]], r.index[n] = n, at[i]
 	}
 }

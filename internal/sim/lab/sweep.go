@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 )
+
+// tellEvery is how often a sweep tells how far it is.
+const tellEvery = 10 * time.Second
 
 // SweepOptions says what to play of random scenarios.
 type SweepOptions struct {
@@ -85,49 +85,21 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	seeds := o.seeds()
-	results := make([]chan Played, len(seeds))
-	for i := range results {
-		results[i] = make(chan Played, 1)
-	}
-	failures := make(chan error, len(seeds))
-	work := make(chan int)
-	var done atomic.Int64 // scenarios, in whichever order
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	workers := o.Workers
-	if workers == 0 {
-		workers = runtime.NumCPU()
-	}
-	for range min(workers, len(seeds)) {
-		wg.Go(func() {
-			for i := range work {
-				if ctx.Err() != nil { // it may have been handed out all the same
-					return
-				}
-				p, err := playDrawn(seeds[i], o.Control, o.Alone)
-				if err != nil {
-					failures <- err
-					return
-				}
-				results[i] <- p
-				done.Add(1)
-			}
-		})
-	}
-	wg.Go(func() {
-		defer close(work)
-		for i := range seeds {
-			select {
-			case work <- i:
-			case <-ctx.Done():
-				return
-			}
+	seeds, lines := o.seeds(), json.NewEncoder(o.Lines)
+	var played []Played
+	began := time.Now()
+	told := began
+	err := each(ctx, len(seeds), o.Workers, func(i int) Played { return playDrawn(seeds[i], o.Control, o.Alone) }, func(i int, p Played) error {
+		if err := lines.Encode(p); err != nil {
+			return fmt.Errorf("write a line: %w", err)
 		}
+		played = append(played, p)
+		if now := time.Now(); now.Sub(told) >= tellEvery || i == len(seeds)-1 {
+			told = now
+			fmt.Fprintf(o.Progress, "%d of %d scenarios in %s\n", i+1, len(seeds), now.Sub(began).Round(time.Second))
+		}
+		return nil
 	})
-	played, err := o.collect(ctx, results, failures, &done)
 	if err != nil {
 		return played, err
 	}
@@ -160,32 +132,6 @@ func Summarize(lines io.Reader, o SweepOptions) error {
 		}
 	}
 	return o.conclude(played)
-}
-
-// collect writes the results in order and tells now and then how far it is.
-func (o *SweepOptions) collect(ctx context.Context, results []chan Played, failures chan error, done *atomic.Int64) ([]Played, error) {
-	lines := json.NewEncoder(o.Lines)
-	tick := time.NewTicker(10 * time.Second)
-	defer tick.Stop()
-	began := time.Now()
-	played := make([]Played, 0, len(results))
-	for len(played) < len(results) {
-		select {
-		case p := <-results[len(played)]:
-			if err := lines.Encode(p); err != nil {
-				return played, fmt.Errorf("write a line: %w", err)
-			}
-			played = append(played, p)
-		case err := <-failures:
-			return played, err
-		case <-ctx.Done():
-			return played, ctx.Err()
-		case <-tick.C:
-			fmt.Fprintf(o.Progress, "%d of %d scenarios in %s\n", done.Load(), len(results), time.Since(began).Round(time.Second))
-		}
-	}
-	fmt.Fprintf(o.Progress, "%d scenarios in %s\n", len(played), time.Since(began).Round(time.Second))
-	return played, nil
 }
 
 // conclude prints the summary and draws the plot.
@@ -226,7 +172,7 @@ func arms(d *Draw, control bool) []arm {
 }
 
 // playDrawn plays the scenario of a seed with each way in, or with the one beside the engine alone.
-func playDrawn(seed uint64, control, alone bool) (Played, error) {
+func playDrawn(seed uint64, control, alone bool) Played {
 	d := drawScenario(seed)
 	sc := d.scenario(seed)
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
@@ -235,32 +181,18 @@ func playDrawn(seed uint64, control, alone bool) (Played, error) {
 		if alone && i != 1 {
 			continue
 		}
-		w, err := newWorldOf(sc, a.policy, seed, a.choices)
-		if err != nil {
-			return out, fmt.Errorf("seed %d: %w", seed, err)
-		}
+		w := newWorldOf(sc, a.policy, seed, a.choices)
 		m := w.run()
-		out.P50.set(i, m.percentile(50))
-		out.P99.set(i, m.percentile(99))
-		out.Failed.set(i, float64(m.failed))
-		out.Attempts.set(i, float64(m.attempts))
+		*out.P50.of(i), *out.P99.of(i) = m.percentile(50), m.percentile(99)
+		*out.Failed.of(i), *out.Attempts.of(i) = float64(m.failed), float64(m.attempts)
 		for n, name := range w.ids {
 			if !faulty[n] {
 				out.Ejected += m.ejected[name]
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
-// set sets the figure of an arm by its position.
-func (f *Figures) set(arm int, v float64) {
-	switch arm {
-	case 0:
-		f.Engine = v
-	case 1:
-		f.Sidestep = v
-	default:
-		f.Oracle = v
-	}
-}
+// of returns the figure of an arm by its position.
+func (f *Figures) of(arm int) *float64 { return []*float64{&f.Engine, &f.Sidestep, &f.Oracle}[arm] }

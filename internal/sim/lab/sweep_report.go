@@ -51,16 +51,22 @@ func printSweep(out io.Writer, played []Played, control bool) error {
 }
 
 func quantiles(t io.Writer, name string, played []Played, of func(*Played) float64) {
-	values := make([]float64, len(played))
-	for i := range played {
-		values[i] = of(&played[i])
-	}
-	slices.Sort(values)
+	values := sorted(played, of)
 	fmt.Fprint(t, name)
 	for _, q := range []float64{1, 10, 50, 90, 98, 99, 100} {
 		fmt.Fprintf(t, "\t%.3f", ranked(values, q/100))
 	}
 	fmt.Fprintln(t)
+}
+
+// sorted returns a figure of all.
+func sorted(played []Played, of func(*Played) float64) []float64 {
+	values := make([]float64, len(played))
+	for i := range played {
+		values[i] = of(&played[i])
+	}
+	slices.Sort(values)
+	return values
 }
 
 // ranked returns the value that a share q of sorted values does not exceed.
@@ -119,28 +125,15 @@ func printSweepCounts(t io.Writer, played []Played) {
 	counted(t, "no ejection of a node without a fault, with one elsewhere", faulty, func(p *Played) bool { return p.Ejected == 0 })
 	var failed, attempts Figures
 	for i := range played {
-		for arm, v := range []struct{ f, a float64 }{
-			{played[i].Failed.Engine, played[i].Attempts.Engine}, {played[i].Failed.Sidestep, played[i].Attempts.Sidestep}, {played[i].Failed.Oracle, played[i].Attempts.Oracle},
-		} {
-			failed.add(arm, v.f)
-			attempts.add(arm, v.a)
+		for arm := range 3 {
+			*failed.of(arm) += *played[i].Failed.of(arm)
+			*attempts.of(arm) += *played[i].Attempts.of(arm)
 		}
 	}
 	fmt.Fprintf(t, "\tengine\tsidestep\toracle\n")
 	fmt.Fprintf(t, "failed\t%.0f\t%.0f\t%.0f\n", failed.Engine, failed.Sidestep, failed.Oracle)
 	fmt.Fprintf(t, "attempts\t%.0f\t%.0f\t%.0f\n", attempts.Engine, attempts.Sidestep, attempts.Oracle)
 	printKinds(t, played)
-}
-
-func (f *Figures) add(arm int, v float64) {
-	switch arm {
-	case 0:
-		f.Engine += v
-	case 1:
-		f.Sidestep += v
-	default:
-		f.Oracle += v
-	}
 }
 
 // printKinds prints the middle of each kind of fault.
@@ -151,14 +144,7 @@ func printKinds(t io.Writer, played []Played) {
 		if len(of) == 0 {
 			continue
 		}
-		at := func(q float64, v func(*Played) float64) float64 {
-			values := make([]float64, len(of))
-			for i := range of {
-				values[i] = v(&of[i])
-			}
-			slices.Sort(values)
-			return ranked(values, q)
-		}
+		at := func(q float64, v func(*Played) float64) float64 { return ranked(sorted(of, v), q) }
 		wrong, _ := split(of, func(p *Played) bool { return p.Ejected > 0 })
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%d\n", kind, len(of),
 			at(0.5, (*Played).toEngine), at(0.9, (*Played).toEngine), at(0.5, (*Played).toOracle), at(0.9, (*Played).toOracle), len(wrong))
@@ -167,12 +153,12 @@ func printKinds(t io.Writer, played []Played) {
 
 // printWorst prints the scenarios with the largest ratios to the engine's p99.
 func printWorst(out io.Writer, played []Played) error {
-	sorted := slices.Clone(played)
-	slices.SortFunc(sorted, func(a, b Played) int { return cmp.Compare(b.toEngine(), a.toEngine()) })
+	worst := slices.Clone(played)
+	slices.SortFunc(worst, func(a, b Played) int { return cmp.Compare(b.toEngine(), a.toEngine()) })
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\nworst by p99\tfault\tengine ms\tsidestep\toracle\tfailed\tattempts\tejected\tnodes\tload\tsidecars\tclass\n")
-	for i := range min(worstOnes, len(sorted)) {
-		p := &sorted[i]
+	for i := range min(worstOnes, len(worst)) {
+		p := &worst[i]
 		fmt.Fprintf(t, "%d\t%s\t%.4g\t%.4g\t%.4g\t%.0f, %.0f, %.0f\t×%.3f\t%d\t%d\t%.2f\t%d\t%s\n", p.Seed, p.Fault, p.P99.Engine, p.P99.Sidestep, p.P99.Oracle,
 			p.Failed.Engine, p.Failed.Sidestep, p.Failed.Oracle, p.Attempts.Sidestep/math.Max(1, p.Attempts.Engine),
 			p.Ejected, p.Scenario.DataNodes, p.Scenario.Load, p.Scenario.Sidecars, p.class())
@@ -218,11 +204,7 @@ func plotSweep(path string, played []Played, control bool) error {
 		curves[0].name = "engine/engine"
 	}
 	for i, c := range curves {
-		values := make([]float64, len(played))
-		for k := range played {
-			values[k] = c.of(&played[k])
-		}
-		slices.Sort(values)
+		values := sorted(played, c.of)
 		var points plotter.XYs
 		for k, v := range values {
 			points = append(points, plotter.XY{X: math.Min(1000, math.Max(0.001, v)), Y: float64(k+1) / float64(len(values))})

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -30,18 +29,14 @@ type world struct {
 	// Streams of chance, one for each purpose, so that every policy meets the same
 	// searches at the same times.
 	arrivals, demands, network, polls *rand.Rand
-
-	begun int64 // searches
 }
 
 // newWorld builds a run of sc with a policy and a seed.
-func newWorld(sc *Scenario, p policy, seed uint64) (*world, error) {
-	return newWorldOf(sc, p, seed, 0)
-}
+func newWorld(sc *Scenario, p policy, seed uint64) *world { return newWorldOf(sc, p, seed, 0) }
 
 // newWorldOf builds a run of sc with a policy. All runs with the same seed meet the same
 // searches; choices is another seed for what the cluster and its clients choose.
-func newWorldOf(sc *Scenario, p policy, seed, choices uint64) (*world, error) {
+func newWorldOf(sc *Scenario, p policy, seed, choices uint64) *world {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 	chosen := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n+choices<<16)) }
 	w := &world{
@@ -52,22 +47,16 @@ func newWorldOf(sc *Scenario, p policy, seed, choices uint64) (*world, error) {
 	w.build(chosen(6))
 	w.measure = newMeasure(sc, len(w.nodes))
 	for i := range sc.sidecars {
-		r, err := p.router(w, chosen(100+uint64(i)))
-		if err != nil {
-			return nil, err
-		}
+		r := p.router(w, chosen(100+uint64(i)))
 		w.routers = append(w.routers, r)
-		if p, ok := r.(*simple); ok && !p.polls() {
-			continue
-		}
 		if to, ok := r.(polled); ok && !sc.relayed {
 			w.startPolls(to)
 		}
 	}
-	if sc.relayed {
-		return w, w.startRelay(p, chosen)
+	if sc.relayed && len(w.sidesteps) > 0 {
+		w.startRelay(p.router, chosen(relayStream))
 	}
-	return w, nil
+	return w
 }
 
 // build makes nodes, places the copies and makes the coordinators.
@@ -149,8 +138,8 @@ func (w *world) addNode(m machine, speed float64, r role) {
 // dedicated returns the node that only coordinates, if there is one.
 func (w *world) dedicated() (int, bool) { return w.sc.nodes, w.sc.dedicated }
 
-// toClient returns the time from a node to a client or sidecar.
-func (w *world) toClient(*node) time.Duration { return w.jitter(httpHop, 0.3) }
+// toClient returns the time from a node to a client or sidecar, and back.
+func (w *world) toClient() time.Duration { return w.jitter(httpHop, 0.3) }
 
 // drain is how long after the load searches may still be answered.
 const drain = time.Minute
@@ -182,7 +171,7 @@ func (w *world) run() *measure {
 			break
 		}
 	}
-	w.measure.close(w.c.now)
+	w.measure.close()
 	for _, n := range w.nodes {
 		w.measure.rejections += n.rejected
 	}
@@ -335,9 +324,7 @@ func (w *world) connection(number int) {
 
 // search begins s, which comes to its sidecar now.
 func (w *world) search(s *search, finished func(ok bool)) {
-	w.begun++
-	s.number, s.start = w.begun, w.c.now
-	s.repeats = w.sc.repeats
+	s.start, s.repeats = w.c.now, w.sc.repeats
 	s.finished = func(ok bool) {
 		w.measure.finish(s.start, w.c.now, ok)
 		w.measure.classed(s, w.c.now, ok)
@@ -362,10 +349,4 @@ func (w *world) entry(s *search) int {
 }
 
 // simulate is one run of a scenario with a policy and a seed.
-func simulate(sc *Scenario, p policy, seed uint64) (*measure, error) {
-	w, err := newWorld(sc, p, seed)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
-	}
-	return w.run(), nil
-}
+func simulate(sc *Scenario, p policy, seed uint64) *measure { return newWorld(sc, p, seed).run() }
