@@ -352,11 +352,9 @@ func (h *harness) open(uri string, declared int) net.Conn {
 // A body that does not come is no memory held, is not awaited for ever, and is no node's
 // fault.
 func TestABodyThatDoesNotCome(t *testing.T) {
-	t.Parallel()
 	for _, uri := range []string{"/idx/_search", "/_bulk"} {
 		for _, declared := range []int{1000, 1 << 20, 2 << 20} {
 			t.Run(fmt.Sprint(uri, declared), func(t *testing.T) {
-				t.Parallel()
 				h := start(t, 2, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 				c := h.open(uri, declared)
 				r := bufio.NewReader(c)
