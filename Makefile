@@ -76,9 +76,13 @@ export GORACE ?= atexit_sleep_ms=0
 
 .PHONY: test
 test: build ## run all tests: unit, integration, real clusters, chaos
-	$(MAKE) --no-print-directory -j2 test-units tools
-	$(MAKE) --no-print-directory -j2 test-app test-computed
+	$(MAKE) --no-print-directory -j4 test-timed test-computed tools $(BESIDE)
 	$(MAKE) --no-print-directory test-real
+
+# The first tests leave enough of the CPU for the check.
+.PHONY: ci
+ci: BESIDE = check
+ci: test ## what must pass before a change is taken: check and test
 
 # One after the other: two of them may want the lock of apt.
 .PHONY: tools
@@ -110,8 +114,13 @@ RACED = $(LONGEST) $(filter-out $(LONGEST) $(APP) $(SINGLE) $(ORDERLY),$(shell $
 
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
-	$(MAKE) --no-print-directory test-units
-	$(MAKE) --no-print-directory -j2 test-app test-computed
+	$(MAKE) --no-print-directory -j2 test-timed test-computed
+
+# What must come about in these has its time.
+.PHONY: test-timed
+test-timed:
+	@$(MAKE) --no-print-directory test-units
+	@$(MAKE) --no-print-directory test-app
 
 .PHONY: test-app
 test-app:
@@ -119,13 +128,18 @@ test-app:
 	if [ -z "$$race" ]; then export $(PLAIN); fi; \
 	$(TEST) $$race -shuffle=on -timeout 20m $(APP)
 
-# What these come to does not depend on how long it takes. Beside test-app, which mostly waits, they take
+# What these come to does not depend on how long it takes. Beside test-timed, which mostly waits, they take
 # what that leaves of the CPU. Linux has a policy for that, with which nobody else waits at all. They
 # may wait for long in turn, so their timeout is one of hours.
 LEFT_OVER = $(shell if chrt --idle 0 true 2>/dev/null; then echo chrt --idle 0; else echo nice -n 19; fi)
 
 .PHONY: test-computed
 test-computed:
+	race=$(RACE); \
+	if [ -n "$$race" ]; then \
+		$(LEFT_OVER) $(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 2h $(SINGLE); \
+		$(PLAIN) $(LEFT_OVER) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 2h $(LARGE_IN); \
+	fi; \
 	$(PLAIN) $(LEFT_OVER) $(TEST) -shuffle=on -timeout 2h $(SINGLE) $(ORDERLY)
 
 # Of RACED some packages mostly wait, too.
@@ -136,9 +150,7 @@ test-units:
 	race=$(RACE); \
 	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RACED); exit; fi; \
 	$(TEST) $$race -shuffle=on -p $(ASIDE) -skip '$(LARGE)' -timeout 10m $(RACED); \
-	$(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
-	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RAW); \
-	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
+	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RAW)
 
 # Two runs of test/e2e at a time: with more they start and answer so slowly on two cores that nothing is
 # gained. test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
@@ -159,7 +171,7 @@ test-real: build tools ## run the tests on real clusters (need JDK 21+ and Maven
 .PHONY: test-opensearch
 test-opensearch:
 	$(PLAIN) $(TEST_E2E)
-	$(PLAIN) $(TEST) -count=1 -p 2 -timeout 40m $(OTHERS)
+	$(PLAIN) $(TEST) -count=1 -p 2 -parallel 4 -timeout 40m $(OTHERS)
 
 # The comparison is on OpenSearch, too. It is here so that both take as long.
 .PHONY: test-elasticsearch
@@ -273,7 +285,7 @@ check-mod:
 # govet among its linters runs every analyzer of go vet.
 .PHONY: check-lint
 check-lint: $(GOLANGCI)
-	$(PLAIN) $(GOLANGCI) run --allow-parallel-runners $(ALL)
+	$(PLAIN) $(LEFT_OVER) $(GOLANGCI) run --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
 	$(PLAIN) GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

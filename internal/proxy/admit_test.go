@@ -441,6 +441,7 @@ func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
 // No poll comes any more, as of a cluster that is cut off, and what is in flight does not end: what waits for nodes of
 // which nothing is known goes on all the same.
 func TestNothingWaitsForASilentCluster(t *testing.T) {
+	t.Parallel()
 	c := startGated(t, 10, nil)
 	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(-14 * time.Second), State: cluster.PollOK, Threads: 2})
 	first, second := c.search(), c.search()

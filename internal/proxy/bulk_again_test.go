@@ -406,6 +406,7 @@ func TestRejectionsOfOtherBulksStay(t *testing.T) {
 }
 
 func TestClientsThatLeaveEndWhatIsSentAgain(t *testing.T) {
+	t.Parallel()
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Minute })
 	s.reject = 1
 	stuck, gone := make(chan struct{}), make(chan struct{})
@@ -430,6 +431,7 @@ func TestClientsThatLeaveEndWhatIsSentAgain(t *testing.T) {
 // A client that leaves while its bulk is stored sends it again: the answer that nobody
 // reads is none.
 func TestABulkWhoseClientHasLeftIsMatched(t *testing.T) {
+	t.Parallel()
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	usual := h.answer
 	ctx, leave := context.WithCancel(t.Context())

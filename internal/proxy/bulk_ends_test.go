@@ -114,6 +114,7 @@ func TestAccountsAreClosedWhereClientLeavesBeforeItsBody(t *testing.T) {
 }
 
 func TestAccountsAreClosedWhereClientLeavesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
 	b := startTight(t)
 	arrived, leave := make(chan struct{}), make(chan struct{})
 	b.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {

@@ -140,8 +140,10 @@ func (u *unreliable) send(t *testing.T, h *harness, body string) []int {
 
 // Whatever nodes do and clients repeat, what they are told was stored is there once, and nothing else.
 func TestWhateverHappensDocumentsAreStoredOnce(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			u := &unreliable{rng: rand.New(rand.NewPCG(seed, 3)), stored: map[string]map[string]int{}}
 			h, _ := startStore(t, func(b *Bulk) {
 				b.Idempotent = true

@@ -101,6 +101,7 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 
 // Clients that give up on a shard do not make it look as if it answered.
 func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
+	t.Parallel()
 	b := startBulks(t, 3, nil)
 	book, began := b.books.Of(b.index, 0, 1.5, time.Now()), time.Now().Add(-time.Minute)
 	for shard := range 3 {

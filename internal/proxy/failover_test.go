@@ -289,8 +289,12 @@ func TestDeadNodesAreSteppedOver(t *testing.T) {
 // A machine without a processor to spare makes no connection in time, to any node, and a process without a descriptor
 // none at all: no client is told so that would have waited.
 func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
+	t.Parallel()
 	for why, often := range map[error]int64{os.ErrDeadlineExceeded: 9, os.NewSyscallError("socket", syscall.EMFILE): 3} {
-		t.Run(why.Error(), func(t *testing.T) { testConnectionsAreAwaited(t, why, often) })
+		t.Run(why.Error(), func(t *testing.T) {
+			t.Parallel()
+			testConnectionsAreAwaited(t, why, often)
+		})
 	}
 }
 

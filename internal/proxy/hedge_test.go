@@ -201,6 +201,7 @@ func TestTwoBadAttemptsAreFollowedByTheClientsOwnRequest(t *testing.T) {
 }
 
 func TestWhatMustNotBeSentTwice(t *testing.T) {
+	t.Parallel()
 	for uri, header := range map[string][]string{
 		"/idx/_search?scroll=1m":        nil,
 		"/idx/_search?filter_path=hits": nil,

@@ -24,6 +24,7 @@ const (
 // more after a while: a node may be coming back. No node is at fault. Where shards failed the answer to the client's own
 // search stands.
 func TestASearchOfShardsWithoutACopyIsSentOnceMore(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		bad, want string
 		badFor    int64 // attempts

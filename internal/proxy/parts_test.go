@@ -60,6 +60,7 @@ func TestAChunkIsPassedOnBeforeTheNextOneBegins(t *testing.T) {
 
 // A client of HTTP/2 has not stalled while its node takes nothing of the body.
 func TestANodeThatTakesNothingEndsNoUploadOnHTTP2(t *testing.T) {
+	t.Parallel()
 	h := start(t, 3, func(o *Options) { o.BodyTimeout = 1500 * time.Millisecond })
 	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
 		time.Sleep(4 * time.Second)

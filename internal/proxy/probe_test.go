@@ -487,3 +487,14 @@ func TestProbeThroughANodeThatRefuses(t *testing.T) {
 
 // Probers implements prober.
 func (o *once) Probers(int) {}
+
+// Whether lists are allowed again is found out by probes. They were sent while there were decisions, of which there are none
+// until it is known: it took a minute.
+func TestSearchesThatPassAsListsAreForbiddenHaveNodesProbed(t *testing.T) {
+	h := start(t, 3, nil)
+	h.proxy.suspend()
+	now := time.Now()
+	h.selector.Probes(nil, now)
+	h.do("POST", "/idx/_search", `{}`)
+	require.NotEmpty(t, h.selector.Probes(nil, now.Add(2*selection.ProbeTimeout)))
+}

@@ -43,6 +43,9 @@ func (x *exchange) mayDecide(now time.Time) bool {
 		return false
 	}
 	if x.Reason = x.barred(now); x.Reason != "" {
+		if x.Reason == reasonForbidden {
+			x.p.o.Selector.Undecided()
+		}
 		return false
 	}
 	x.p.o.Touch()

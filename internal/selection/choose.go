@@ -160,6 +160,10 @@ func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 	s.choose(d, req, t)
 }
 
+// Undecided counts a search that passes as lists are forbidden: while there are searches nodes are probed, which finds out
+// whether lists are allowed again.
+func (s *Selector) Undecided() { s.turn.Add(1) }
+
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {

@@ -69,6 +69,9 @@ func TestCauses(t *testing.T) {
 				require.Zero(t, result.Sidestep.Failed, "failed searches")
 				require.Zero(t, result.Sidestep.Partial, "partial answers")
 				if wrong = result.Wrong(); len(wrong) == 0 {
+					for _, f := range result.Findings {
+						require.NotEmpty(t, f.Text, f.Surface)
+					}
 					return
 				}
 			}

@@ -1,5 +1,5 @@
 // Package chaos holds what sidestep promises under degradation to real clusters: nodes
-// behind slow connections, nodes that die, stand still or are busy with other things. It
+// behind slow connections, nodes that stand still or are busy with other things. It
 // degrades one node in ways of which the cause is known, and asks everything that sidestep
 // shows to operators which node it is and why: the web page, the dashboard's queries, the
 // commands, the records. Every node-to-node and client connection passes through toxiproxy.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // says is a surface that says one thing after another, each for a second.
@@ -82,4 +84,12 @@ func TestAnnotations(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, []byte(`{"annotations":{"list":[{"name":"x","target":{"expr":"up"}}]}}`), 0o600))
 	_, err = annotations(empty)
 	require.Error(t, err)
+}
+
+func TestCommandsTellWhatIsWrong(t *testing.T) {
+	stage := &Stage{Stage: harness.Stage{Binary: "false"}, Sidestep: &harness.Front{AdminURL: "http://127.0.0.1:1"}}
+	_, err := stage.Top().Look(t.Context(), time.Now())
+	require.ErrorContains(t, err, "sidestep top: exit status 1")
+	_, err = stage.Explain().Look(t.Context(), time.Now())
+	require.ErrorContains(t, err, "sidestep explain: exit status 1")
 }

@@ -32,6 +32,7 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 				"indices.breaker.total.use_real_memory": "false",
 			},
 		},
+		Indices:   indices(),
 		Fill:      func(ctx context.Context, c *harness.Cluster) error { return fill(ctx, c, logf) },
 		Sidesteps: []harness.Sidestep{{Name: "outlier"}, {Name: "always", Config: harness.Always}},
 	})
@@ -75,10 +76,10 @@ func (s *stage) ids() []string {
 	return ids
 }
 
-// fill makes what the grammar's targets name.
-func fill(ctx context.Context, c *harness.Cluster, logf func(string, ...any)) error {
+// indices are what the grammar's targets name.
+func indices() []harness.Index {
 	day := func(offset int) string { return time.Now().UTC().AddDate(0, 0, offset).Format("day-2006.01.02") }
-	for _, index := range []harness.Index{
+	return []harness.Index{
 		{Name: "products", Shards: 5, Replicas: 1, Docs: 2000, Seed: 1},
 		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 2},
 		{Name: "routed", Shards: 3, Replicas: 1, Docs: 600, Seed: 3, Routed: true},
@@ -93,11 +94,11 @@ func fill(ctx context.Context, c *harness.Cluster, logf func(string, ...any)) er
 		{Name: day(1), Shards: 1, Replicas: 1, Docs: 70, Seed: 11},
 		{Name: ownPrefix + directName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + directName + "-3", Shards: 3, Replicas: 1},
 		{Name: ownPrefix + frontName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + frontName + "-3", Shards: 3, Replicas: 1},
-	} {
-		if err := c.CreateIndex(ctx, index); err != nil {
-			return err
-		}
 	}
+}
+
+// fill makes what else the grammar's targets name.
+func fill(ctx context.Context, c *harness.Cluster, logf func(string, ...any)) error {
 	hide := object{"index": object{"hidden": true}}
 	for _, step := range []step{
 		{http.MethodPost, "/closed/_close", nil},

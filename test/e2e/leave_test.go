@@ -21,14 +21,14 @@ type clientLoad struct {
 	listed map[string]int // searches by node that was listed
 }
 
-// keepSearching has some clients search until the function returned is called. What failed is
+// keepSearching has clients search until the function returned is called. What failed is
 // to be looked at after that.
-func keepSearching(t *testing.T, base string) (load *clientLoad, end func()) {
+func keepSearching(t *testing.T, base string, clients int) (load *clientLoad, end func()) {
 	t.Helper()
 	load = &clientLoad{listed: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	for range 4 {
+	for range clients {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				answer, err := send(context.WithoutCancel(ctx), base, search{target: "products", body: `{"size":1}`})
@@ -48,7 +48,7 @@ func (l *clientLoad) add(a *answer, err error) {
 	switch {
 	case err != nil:
 		l.failed = append(l.failed, err.Error())
-	case a.status != http.StatusOK:
+	case a.status != http.StatusOK || harness.Partial(a.body):
 		l.failed = append(l.failed, strconv.Itoa(a.status)+" "+string(a.body))
 	default:
 		for _, name := range a.decision.Nodes {
@@ -112,7 +112,7 @@ func leaver(t *testing.T) (f *harness.Front, load *clientLoad, node string, end 
 	t.Helper()
 	f = startBefore(t, shared.Cluster, harness.Always+"cluster: {discovery_interval: 1s}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
-	load, stop := keepSearching(t, f.URL)
+	load, stop := keepSearching(t, f.URL, 4)
 	node = shared.Cluster.Nodes[1].Name
 	load.next(t, node, 20)
 	return f, load, node, func() {

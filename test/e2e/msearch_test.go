@@ -180,11 +180,7 @@ func TestMultiSearchFraming(t *testing.T) {
 
 func TestMultiSearchOfAPointInTime(t *testing.T) {
 	learned(t, "products")
-	open := search{method: http.MethodPost, path: "/products/_search/point_in_time", query: "keep_alive=1m"}
-	if shared.Cluster.Distribution == "elasticsearch" {
-		open.path = "/products/_pit"
-	}
-	opened := directly(t, open).results(t)
+	opened := directly(t, openPIT("products")).results(t)
 	pit, err := json.Marshal(object{"id": opened.ES + opened.OS})
 	require.NoError(t, err)
 	got := requireSame(t, multi("/_msearch", `{"index":"products"}`, `{"size":1,"sort":["n"]}`,

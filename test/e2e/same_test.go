@@ -113,11 +113,7 @@ func TestSessionStringKeepsItsCopy(t *testing.T) {
 }
 
 func TestPointInTime(t *testing.T) {
-	open := search{method: http.MethodPost, path: "/products/_search/point_in_time", query: "keep_alive=1m"}
-	if shared.Cluster.Distribution == "elasticsearch" {
-		open.path = "/products/_pit"
-	}
-	opened := through(t, open).results(t)
+	opened := through(t, openPIT("products")).results(t)
 	pit, err := json.Marshal(object{"id": opened.ES + opened.OS, "keep_alive": "1m"})
 	require.NoError(t, err)
 	s := search{body: `{"query":{"match":{"title":"beta"}},"sort":["n"],"size":4,"pit":` + string(pit) + `}`}

@@ -86,6 +86,17 @@ func (c *Cluster) CreateIndex(ctx context.Context, index Index) error {
 	return c.WaitGreen(ctx, index.Name)
 }
 
+// createIndices creates indices side by side: with each one waits for the nodes most of the time.
+func (c *Cluster) createIndices(ctx context.Context, indices []Index) error {
+	var wg sync.WaitGroup
+	failures := make([]error, len(indices))
+	for i, index := range indices {
+		wg.Go(func() { failures[i] = c.CreateIndex(ctx, index) })
+	}
+	wg.Wait()
+	return errors.Join(failures...)
+}
+
 type document struct {
 	Title     string  `json:"title"`
 	Category  string  `json:"category"`

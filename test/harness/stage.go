@@ -13,7 +13,7 @@ import (
 // StageOptions says what stands on a Stage.
 type StageOptions struct {
 	Cluster ClusterOptions
-	Indices []Index // created in this order
+	Indices []Index // created side by side
 	// Fill, if set, is called when the indices are there and nothing is warm yet.
 	Fill func(context.Context, *Cluster) error
 	// Warm is how long the nodes are driven by searches on the first index: cold code is
@@ -66,10 +66,8 @@ func (s *Stage) Open(ctx context.Context, o StageOptions) (err error) {
 	if s.Cluster, err = StartCluster(ctx, o.Cluster); err != nil {
 		return err
 	}
-	for _, index := range o.Indices {
-		if err := s.Cluster.CreateIndex(ctx, index); err != nil {
-			return err
-		}
+	if err := s.Cluster.createIndices(ctx, o.Indices); err != nil {
+		return err
 	}
 	if o.Fill != nil {
 		if err := o.Fill(ctx, s.Cluster); err != nil {

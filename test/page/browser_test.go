@@ -1,5 +1,5 @@
 // Package page opens the web page of the admin listener in a headless browser and
-// looks at what an operator would see.
+// looks at what an operator would see. Tests that mostly wait run side by side, when the others are done.
 package page
 
 import (

@@ -42,6 +42,7 @@ func (tab *tab) selectText(selector string) {
 
 // Somebody who presses a mouse slowly gets where the link leads.
 func TestTheLinkOfASpikeThatLasts(t *testing.T) {
+	t.Parallel()
 	for _, link := range []string{"#spikes-body a", "#spikes-chart a"} {
 		t.Run(link, func(t *testing.T) {
 			t.Parallel() // it waits
@@ -61,6 +62,7 @@ func TestTheLinkOfASpikeThatLasts(t *testing.T) {
 
 // What is on record of a spike is copied into a chat while it lasts.
 func TestTextOfASpikeThatLastsCanBeCopied(t *testing.T) {
+	t.Parallel()
 	tab := open(t, whileASpikeLasts(t), "/", desktop())
 	tab.await(`document.querySelector("#spikes-body a")`)
 	tab.selectText("#spikes-body .summary")
@@ -85,6 +87,7 @@ func TestHowLongASpikeLastsIsToldByTheClockOfSidestep(t *testing.T) {
 
 // A record of which text is selected is not drawn again meanwhile. Then what came since is there.
 func TestARecordOfWhichTextIsSelectedStays(t *testing.T) {
+	t.Parallel()
 	record := mergeSpike("s1")
 	record["began"], record["ended"] = time.Now().Add(-20*time.Second).UTC(), nil
 	var asked atomic.Int64

@@ -78,6 +78,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // The connection of the stream may die without a word, as when a laptop slept or a tunnel broke: the browser waits on.
 func TestTheStreamIsMadeAnewWhereItsConnectionIsDead(t *testing.T) {
+	t.Parallel()
 	r, base := roadTo(t, allFine().serve(t))
 	tab := open(t, base, "/", desktop())
 	tab.awaitText("#link", "live")
@@ -94,6 +95,7 @@ func TestTheStreamIsMadeAnewWhereItsConnectionIsDead(t *testing.T) {
 
 // Of a tab that nobody looks at the title is all that is seen.
 func TestTheTitleTellsThatSidestepIsGone(t *testing.T) {
+	t.Parallel()
 	r, base := roadTo(t, allFine().serve(t))
 	tab := open(t, base, "/", desktop())
 	tab.awaitText("#headline-text", "All 2 nodes fine.")
@@ -111,6 +113,7 @@ func TestTheTitleTellsThatSidestepIsGone(t *testing.T) {
 // What is not answered is not asked again meanwhile: the questions would pile up in the browser, and sidestep would have to
 // answer all of them once it can.
 func TestQuestionsWaitForTheirAnswers(t *testing.T) {
+	t.Parallel()
 	answer := make(chan struct{})
 	wait := func() any {
 		<-answer
@@ -144,6 +147,7 @@ func TestManyNodesInSlowStart(t *testing.T) {
 
 // An explanation is asked for again while it is read. In a narrow window it is wider than that.
 func TestAnExplanationThatIsReadStaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	s := allFine()
 	var asked atomic.Int64
 	s.explain = func() any {

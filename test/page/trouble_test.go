@@ -188,6 +188,7 @@ func TestManySpikesThatLast(t *testing.T) {
 
 // A browser opens six connections to a host, for all of its tabs.
 func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
+	t.Parallel()
 	var bad atomic.Bool
 	base := (&scripted{status: func() admin.Status {
 		state := map[bool]string{false: "fine", true: "slow"}[bad.Load()]
@@ -209,6 +210,7 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 
 // A listener has no room for more streams, or a proxy on the way lets none through: the page asks.
 func TestThePageWithoutAStream(t *testing.T) {
+	t.Parallel()
 	base := (&scripted{status: func() admin.Status {
 		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}}
 	}}).serve(t)
