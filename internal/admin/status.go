@@ -82,5 +82,5 @@ func (h *handler) statusOf() Status {
 }
 
 func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
-	h.json(w, http.StatusOK, h.statusOf())
+	h.compact(w, h.statusOf())
 }

@@ -106,7 +106,7 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 		cfg.Routing.Policy = policy
 		require.NoError(t, s.Reload(cfg))
 		require.Regexp(t, `level=WARN msg="this policy is gone, .*" policy=`+policy+` successor=adaptive`, s.log.String())
-		require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body, "nothing else changes, so nothing is forgotten")
+		require.Regexp(t, `"requests":[1-9]`, s.get(s.adminURL("/status")).body, "nothing else changes, so nothing is forgotten")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestReloadOfAModeForgetsNothing(t *testing.T) {
 	} {
 		change()
 		require.NoError(t, s.Reload(cfg))
-		require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body)
+		require.Regexp(t, `"requests":[1-9]`, s.get(s.adminURL("/status")).body)
 	}
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/bulk")).body)
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/admission")).body)

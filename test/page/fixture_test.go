@@ -70,16 +70,12 @@ func (s *scripted) serve(t *testing.T) string {
 	if s.token != "" {
 		access.Token = func() string { return s.token }
 	}
-	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
 		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
+		Modes: []string{"route", "observe", "off"}, Version: "1.2.3",
 		Access: func() admin.Access { return access },
 	}))
-	t.Cleanup(func() {
-		close(quit)
-		server.Close()
-	})
+	t.Cleanup(server.Close)
 	return server.URL
 }
 

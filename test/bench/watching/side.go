@@ -40,8 +40,9 @@ func (s *side) watch(ctx context.Context) (stop func()) {
 	}
 	looking, look := context.WithCancel(ctx)
 	var lookers sync.WaitGroup
-	lookers.Go(func() { follow(looking, s.front.AdminURL+"/events") })
-	lookers.Go(func() { scrape(looking, s.front.AdminURL+"/metrics") })
+	for _, path := range []string{"/status", "/metrics"} {
+		lookers.Go(func() { ask(looking, s.front.AdminURL+path) })
+	}
 	return func() {
 		look()
 		lookers.Wait()
@@ -124,15 +125,8 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 	return sides, stop, nil
 }
 
-// follow reads the events of the page until ctx ends, as an open page does.
-func follow(ctx context.Context, url string) {
-	for ctx.Err() == nil {
-		_ = read(ctx, url)
-	}
-}
-
-// scrape reads the metrics each second until ctx ends.
-func scrape(ctx context.Context, url string) {
+// ask reads what is at url each second until ctx ends.
+func ask(ctx context.Context, url string) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -141,7 +135,7 @@ func scrape(ctx context.Context, url string) {
 			return
 		case <-tick.C:
 			if err := read(ctx, url); err != nil && !errors.Is(err, context.Canceled) {
-				fmt.Fprintln(os.Stderr, "scrape:", err)
+				fmt.Fprintln(os.Stderr, "read:", err)
 			}
 		}
 	}
