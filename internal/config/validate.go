@@ -23,7 +23,6 @@ import (
 var words = map[string][]string{
 	"upstream.discovery":    {"sniff", "static"},
 	"routing.mode":          {"route", "observe", "off"},
-	"routing.policy":        {"adaptive"},
 	"routing.when":          {"always", "outlier"},
 	"routing.preference":    {"only_nodes", "prefer_nodes"},
 	"bulk.mode":             {"route", "observe", "off"},
@@ -57,9 +56,6 @@ func validate(cfg Config) []*Problem {
 	c.notItself(cfg)
 	c.cluster(cfg.Cluster)
 	c.oneOf("routing.mode", cfg.Routing.Mode)
-	if !cfg.Routing.RetiredPolicy() {
-		c.oneOf("routing.policy", cfg.Routing.Policy)
-	}
 	c.oneOf("routing.when", cfg.Routing.When)
 	c.oneOf("routing.preference", cfg.Routing.Preference)
 	c.atLeast("routing.clients", cfg.Routing.Clients, 1)

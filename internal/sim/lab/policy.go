@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-
-	"sidestep/internal/selection"
 )
 
 // policy is a way to choose copies. Either the engine ranks them for each shard at
@@ -39,7 +37,7 @@ func policies() []policy {
 	}
 	for _, v := range variants() {
 		list = append(list, policy{
-			name: ownPrefix + selection.Policy + v.suffix, about: "package selection" + v.about,
+			name: ownPrefix + "adaptive" + v.suffix, about: "package selection" + v.about,
 			rank: adaptive(arsPublished, false), router: newSidestep(v),
 		})
 	}
