@@ -215,7 +215,7 @@ func TestDrainCommand(t *testing.T) {
 	require.Equal(t, "node-2 is drained no longer\n", out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "there is no such node: node-9; there are node-1, node-2, node-3")
+	require.Contains(t, stderr, "sidestep drain: there is no such node: node-9; there are node-1, node-2, node-3")
 }
 
 func TestTopOnceCommand(t *testing.T) {
