@@ -78,6 +78,9 @@ type Options struct {
 	Version string
 	// Snapshots serves the snapshot to other sidesteps; nil: it is not served.
 	Snapshots http.Handler
+	// Quit is closed when the listener begins to stop. It ends the stream of events,
+	// which would not end by itself.
+	Quit <-chan struct{}
 }
 
 // New returns the handler of the admin listener.
@@ -95,6 +98,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /-/ready", h.ready)
 	mux.HandleFunc("GET /nodes", h.nodes)
 	mux.HandleFunc("GET /status", h.status)
+	mux.Handle("GET /events", newEvents(h.statusOf, o.Quit))
 	mux.HandleFunc("GET /explain", h.explain)
 	mux.HandleFunc("GET /slow", h.slow)
 	mux.HandleFunc("GET /check", h.check)

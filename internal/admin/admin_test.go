@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type fake struct {
 	reloads       int
 	question      admin.Question
 	remembered
+	asked atomic.Int64 // how often Status was
 }
 
 func (f *fake) Ready() error  { return f.ready }
@@ -45,6 +47,7 @@ func (f *fake) Nodes() any    { return f.nodes }
 func (f *fake) Mode() string  { return f.mode }
 
 func (f *fake) Status() admin.Status {
+	f.asked.Add(1)
 	return admin.Status{Mode: f.mode, Nodes: f.nodes, Decisions: map[string]int64{"<ranked>": 7}}
 }
 
@@ -246,6 +249,7 @@ func TestMethods(t *testing.T) {
 		{"/-/ready", "GET, HEAD"},
 		{"/nodes", "GET, HEAD"},
 		{"/status", "GET, HEAD"},
+		{"/events", "GET, HEAD"},
 		{"/explain", "GET, HEAD"},
 		{"/slow", "GET, HEAD"},
 		{"/check", "GET, HEAD"},

@@ -81,5 +81,5 @@ func (h *handler) statusOf() Status {
 }
 
 func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
-	h.compact(w, h.statusOf())
+	h.json(w, http.StatusOK, h.statusOf())
 }

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 )
 
 // A client of the admin listener that does not read its answers is dropped, and so is one that does not send what it
-// announced.
+// announced. The stream of events, which has deadlines of its own, goes on.
 func TestAdminClientsMustReadAndSend(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
@@ -34,6 +36,17 @@ func TestAdminClientsMustReadAndSend(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		return c
+	}
+	listens := dial()
+	defer listens.Close()
+	_, err = io.WriteString(listens, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	lines := bufio.NewScanner(listens)
+	for events := 0; events < 3; {
+		require.True(t, lines.Scan(), lines.Err())
+		if strings.HasPrefix(lines.Text(), "event:") {
+			events++
+		}
 	}
 	stuck := dial()
 	defer stuck.Close()

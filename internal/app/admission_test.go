@@ -60,5 +60,5 @@ func TestAdmissionOfWritesAloneIsShown(t *testing.T) {
 	cfg.Admission.Writes.Mode = "auto"
 	require.NoError(t, s.Reload(cfg))
 	require.Regexp(t, `"admission": *\{\s*"mode": *"off",\s*"writes": *"auto"`, s.get(s.adminURL("/status")).body)
-	require.Contains(t, s.get(s.adminURL("/status")).body, `"class":"writes"`)
+	require.Contains(t, s.get(s.adminURL("/status")).body, `"class": "writes"`)
 }

@@ -116,8 +116,8 @@ func TestBulksGoToOneShard(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	require.Contains(t, s.get(s.adminURL("/explain?bulk=other")).body, "does not name")
 	status := s.get(s.adminURL("/status")).body
-	require.Contains(t, status, `"bulks":{`)
-	require.Contains(t, status, `"index":"logs"`)
+	require.Contains(t, status, `"bulks": {`)
+	require.Contains(t, status, `"index": "logs"`)
 	var seen struct {
 		Bulks struct {
 			Operations map[string]int

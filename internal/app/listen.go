@@ -73,6 +73,8 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
 	l.server.IdleTimeout, l.server.ReadTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience, adminPatience
+	quit := make(chan struct{})
+	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{
 		Service:  service{a},
 		Access:   func() admin.Access { return *a.access.Load() },
@@ -86,6 +88,7 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),
+		Quit: quit,
 	})
 	var err error
 	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, a.files)

@@ -107,7 +107,7 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 		cfg.Routing.Policy = policy
 		require.NoError(t, s.Reload(cfg))
 		require.Equal(t, i+1, strings.Count(s.log.String(), `level=WARN msg="routing.policy says nothing any more`))
-		require.Regexp(t, `"requests":[1-9]`, s.get(s.adminURL("/status")).body, "nothing else changes, so nothing is forgotten")
+		require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body, "nothing else changes, so nothing is forgotten")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestReloadOfAModeForgetsNothing(t *testing.T) {
 	} {
 		change()
 		require.NoError(t, s.Reload(cfg))
-		require.Regexp(t, `"requests":[1-9]`, s.get(s.adminURL("/status")).body)
+		require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body)
 	}
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/bulk")).body)
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/admission")).body)

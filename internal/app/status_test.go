@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -43,4 +45,27 @@ func TestStatus(t *testing.T) {
 		require.NotNil(t, n.Since)
 		require.WithinDuration(t, time.Now(), *n.Since, patience)
 	}
+}
+
+func TestEventsEndWhenSidestepStops(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t)
+	s := startReady(t, settings(u.URL), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.adminURL("/events"), http.NoBody)
+	require.NoError(t, err)
+	response, err := s.client.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	require.True(t, lines.Scan(), lines.Err())
+	require.Equal(t, "event: status", lines.Text())
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), `"mode":"route"`)
+
+	require.NoError(t, s.Stop(context.Background()))
+	for lines.Scan() {
+	}
+	require.NoError(t, lines.Err(), "ended, not cut off")
+	require.NotContains(t, s.log.String(), "cut off")
 }

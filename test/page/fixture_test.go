@@ -70,12 +70,16 @@ func (s *scripted) serve(t *testing.T) string {
 	if s.token != "" {
 		access.Token = func() string { return s.token }
 	}
+	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
 		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		Modes: []string{"route", "observe", "off"}, Version: "1.2.3",
+		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
 		Access: func() admin.Access { return access },
 	}))
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		close(quit)
+		server.Close()
+	})
 	return server.URL
 }
 

@@ -148,9 +148,7 @@ func TestWhoLooksAgainIsToldThatSidestepIsGone(t *testing.T) {
 			new MutationObserver(() => said.push(link.innerText)).observe(link, {childList: true, characterData: true, subtree: true}); return true })()`)
 		tab.lookAt(true)
 		tab.await(`said.length > 0`)
-		require.Equal(t, "late", eval[string](tab, `said[0]`))
-		tab.awaitText("#link", "lost")
-		tab.run(chromedp.Navigate("about:blank")) // or it goes on asking
+		require.Equal(t, "lost", eval[string](tab, `said[0]`))
 	})
 }
 

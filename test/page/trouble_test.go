@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -156,7 +157,7 @@ func TestThePageGoesOnWhenTheClockIsSetBack(t *testing.T) {
 	got := eval[map[string]any](tab, `import("/ui/store.js").then(({Store}) => {
 		const store = new Store();
 		const add = (second, n) => store.add({at: new Date(1e12 + 1000 * second).toISOString(), requests: n, `+node+`});
-		for (const second of [0, 1, 2]) add(second, 10 * second);
+		for (const second of [0, 1, 2, 2, 1.1]) add(second, 10 * second);
 		const before = store.rates().all;
 		for (const second of [-3600, -3599, -3598]) add(second, 100 * (second + 3602));
 		return {before, after: store.rates().all, points: store.line("a").length, last: store.line("a").at(-1).response};
@@ -204,4 +205,26 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 	tabs[0].lookAt(true)
 	tabs[0].awaitText("#link", "live")
 	require.True(t, eval[bool](tabs[0], `document.querySelector("#old").hidden`))
+}
+
+// A listener has no room for more streams, or a proxy on the way lets none through: the page asks.
+func TestThePageWithoutAStream(t *testing.T) {
+	base := (&scripted{status: func() admin.Status {
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}}
+	}}).serve(t)
+	for range 64 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = response.Body.Close() })
+	}
+	tab := open(t, base, "/ui/icon.svg", desktop())
+	tab.tolerate(func() { // the browser calls a 503 an error
+		tab.goTo("/")
+		tab.awaitText("#headline-text", "The only node is fine.")
+		tab.awaitText("#link", "every 10 s")
+		require.True(t, eval[bool](tab, `document.querySelector("#old").hidden`))
+		tab.goTo("/ui/icon.svg")
+	})
 }

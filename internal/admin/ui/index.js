@@ -7,11 +7,11 @@ import { showBulks } from "./bulks.js";
 import { DecisionTable } from "./decisions.js";
 import { startExplain } from "./explain.js";
 import { headline } from "./headline.js";
-import { listen } from "./news.js";
 import { NodeTable } from "./nodes.js";
 import { watchSlow } from "./slow.js";
 import { SpikeList } from "./spikes.js";
 import { Store } from "./store.js";
+import { listen } from "./stream.js";
 import { Switch } from "./switch.js";
 import { NOT_POLLED } from "./words.js";
 
@@ -55,7 +55,9 @@ function showHeadline(status) {
 function onLink({ state, age }) {
   set(document.documentElement, "data-link", state);
   const texts = {
+    connecting: ["connecting", ""],
     live: ["live", ""],
+    asked: ["every 10 s", ""],
     late: ["late", `No news from sidestep for ${span(age)}: what is shown is old.`],
     lost: ["lost", `The connection to sidestep is gone: what is shown is old. Last seen ${span(age)} ago. Trying again.`],
   };

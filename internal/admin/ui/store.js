@@ -30,7 +30,9 @@ export class Store {
   add(status) {
     const at = Date.parse(status.at);
     const last = this.#frames.at(-1);
-    const back = last && at < last.at; // the clock was set back
+    const behind = last ? last.at - at : -1;
+    if (behind >= 0 && behind < 2000) return; // the stream tells of the second, /status of the moment
+    const back = behind > 0; // the clock was set back
     if (back || (last && status.requests < last.requests)) this.#frames = []; // or counters began anew
     const { requests, decisions, observed, outcomes } = status;
     this.#frames.push({ at, requests, decisions: decisions || {}, observed: observed || {}, outcomes: outcomes || {} });

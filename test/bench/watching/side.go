@@ -40,9 +40,8 @@ func (s *side) watch(ctx context.Context) (stop func()) {
 	}
 	looking, look := context.WithCancel(ctx)
 	var lookers sync.WaitGroup
-	for _, path := range []string{"/status", "/metrics"} {
-		lookers.Go(func() { ask(looking, s.front.AdminURL+path) })
-	}
+	lookers.Go(func() { follow(looking, s.front.AdminURL+"/events") })
+	lookers.Go(func() { scrape(looking, s.front.AdminURL+"/metrics") })
 	return func() {
 		look()
 		lookers.Wait()
@@ -125,8 +124,15 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 	return sides, stop, nil
 }
 
-// ask reads what is at url each second until ctx ends.
-func ask(ctx context.Context, url string) {
+// follow reads the events of the page until ctx ends, as an open page does.
+func follow(ctx context.Context, url string) {
+	for ctx.Err() == nil {
+		_ = read(ctx, url)
+	}
+}
+
+// scrape reads the metrics each second until ctx ends.
+func scrape(ctx context.Context, url string) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -135,7 +141,7 @@ func ask(ctx context.Context, url string) {
 			return
 		case <-tick.C:
 			if err := read(ctx, url); err != nil && !errors.Is(err, context.Canceled) {
-				fmt.Fprintln(os.Stderr, "read:", err)
+				fmt.Fprintln(os.Stderr, "scrape:", err)
 			}
 		}
 	}
