@@ -20,6 +20,9 @@ const (
 	adminVariable = "SIDESTEP_ADMIN"
 	adminDefault  = "http://127.0.0.1:9211"
 
+	// adminTimeout is that of questions which sidestep answers by itself.
+	adminTimeout = 5 * time.Second
+
 	adminUsage = `  --admin URL           the admin listener (http://127.0.0.1:9211, or SIDESTEP_ADMIN)
   --ca-file FILE        authorities to trust in place of the system's, for https
   --cert-file FILE      our certificate, where the listener demands one (admin.tls)
@@ -34,10 +37,11 @@ Exit codes: 0 fine, 1 %s, 2 bad flags.
 
 // adminCommand is a sub-command that asks the admin listener of a running sidestep.
 type adminCommand struct {
-	name, usage string
-	timeout     time.Duration // of a question
-	most        int           // positional arguments
-	least       int
+	name string
+	// usage is formatted with timeout, of a question, and failure, what exit code 1 means.
+	usage, failure string
+	timeout        time.Duration
+	least, most    int // positional arguments
 	// argument says what is missing where there are too few.
 	argument string
 	// flags adds the command's own; it may be nil.
@@ -87,7 +91,7 @@ func (c adminCommand) execute(args []string, stdout, stderr io.Writer) int {
 	positional, err := parseMixed(set, args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, c.usage)
+		fmt.Fprintf(stdout, c.usage, c.timeout, c.failure)
 		return exitOK
 	case err == nil && len(positional) > c.most:
 		err = fmt.Errorf("unexpected argument %q", positional[c.most])

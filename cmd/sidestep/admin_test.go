@@ -215,7 +215,7 @@ func TestDrainCommand(t *testing.T) {
 	require.Equal(t, "node-2 is drained no longer\n", out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "there is no such node: node-9; there are node-1, node-2, node-3")
+	require.Contains(t, stderr, "sidestep drain: there is no such node: node-9; there are node-1, node-2, node-3")
 }
 
 func TestTopOnceCommand(t *testing.T) {
@@ -226,7 +226,7 @@ func TestTopOnceCommand(t *testing.T) {
 		require.Zero(t, code, stderr)
 		require.NotContains(t, out, "\x1b")
 		lines := strings.Split(out, "\n")
-		require.Regexp(t, `^sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route · adaptive · `, lines[0])
+		require.Regexp(t, `^sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route · `, lines[0])
 		require.Regexp(t, `^ready · all 3 nodes fine`, lines[1])
 		require.Regexp(t, `^NODE +STATE +RANK`, lines[4])
 		require.Regexp(t, `^node-1 +fine +[-\d]`, lines[5])

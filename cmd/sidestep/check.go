@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -27,7 +26,7 @@ Example:
 // runCheck is the sub-command "check".
 func runCheck(args []string, stdout, stderr io.Writer) int {
 	return adminCommand{
-		name: "check", usage: fmt.Sprintf(checkUsage, "30s", "a problem, or sidestep is not reachable"), timeout: 30 * time.Second,
+		name: "check", usage: checkUsage, failure: "a problem, or sidestep is not reachable", timeout: 30 * time.Second,
 		run: func(ctx context.Context, r adminRun) (int, error) {
 			problem, err := client.Check(ctx, r.admin, r.stdout, r.format)
 			if problem {

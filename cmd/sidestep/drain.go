@@ -36,7 +36,7 @@ Example:
 func runDrain(args []string, stdout, stderr io.Writer) int {
 	length, tokenFile := drainLength, ""
 	return adminCommand{
-		name: "drain", usage: fmt.Sprintf(drainUsage, "5s", "not done"), timeout: 5 * time.Second,
+		name: "drain", usage: drainUsage, failure: "not done", timeout: adminTimeout,
 		least: 1, most: 1, argument: "a node is missing: sidestep top lists them",
 		flags: func(set *flag.FlagSet) {
 			set.DurationVar(&length, "for", length, "")

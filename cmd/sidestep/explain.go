@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"time"
 
 	"sidestep/internal/admin/client"
 )
@@ -34,7 +32,7 @@ func runExplain(args []string, stdout, stderr io.Writer) int {
 	var routing string
 	var bulk bool
 	return adminCommand{
-		name: "explain", usage: fmt.Sprintf(explainUsage, "5s", "not reachable"), timeout: 5 * time.Second,
+		name: "explain", usage: explainUsage, failure: "not reachable", timeout: adminTimeout,
 		least: 1, most: 1, argument: "a target is missing, such as an index or 'logs-*'",
 		flags: func(set *flag.FlagSet) {
 			set.StringVar(&routing, "routing", "", "")

@@ -29,7 +29,6 @@ Cluster and listeners:
 
 Routing:
   --routing.mode MODE       route, observe or off (route)
-  --routing.policy POLICY   adaptive; others are gone (adaptive)
   --zone ZONE               sidestep's own zone; needs routing.zone.attribute in the file
 
 Configuration:
@@ -66,6 +65,7 @@ func parseFlags(args []string) (*flags, error) {
 	f.override(set, "admin", "admin.listen", func(c *config.Config, v string) { c.Admin.Listen = v })
 	f.override(set, "log.level", "log.level", func(c *config.Config, v string) { c.Log.Level = v })
 	f.override(set, "routing.mode", "routing.mode", func(c *config.Config, v string) { c.Routing.Mode = v })
+	// Accepted for one more release, with a warning.
 	f.override(set, "routing.policy", "routing.policy", func(c *config.Config, v string) { c.Routing.Policy = v })
 	f.override(set, "zone", "routing.zone.local", func(c *config.Config, v string) { c.Routing.Zone.Local = v })
 

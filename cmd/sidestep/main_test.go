@@ -81,10 +81,12 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"flags win", []string{"--config", good, "--routing.mode=no", "--config.check"}, 78, `^$`, `  --routing\.mode: routing\.mode: "no" is not`},
 		{"flags of all kinds", []string{
 			"--upstream", "http://a:1, http://b:1", "--upstream", "http://c:1", "--admin", "127.0.0.1:1",
-			"--routing.policy", "adaptive", "--log.level", "debug", "--config.check",
+			"--log.level", "debug", "--config.check",
 		}, 0, `valid`, `^$`},
-		{"retired policy", []string{"--config", good, "--routing.policy", "prequal", "--config.check"}, 0, `valid`, `level=WARN .*policy=prequal successor=adaptive\n$`},
-		{"retired policy, only errors logged", []string{"--config", good, "--routing.policy", "ars", "--log.level", "error", "--config.check"}, 0, `valid`, `level=WARN .*policy=ars successor=adaptive\n$`},
+		{"retired flag", []string{"--config", good, "--routing.policy", "adaptive", "--config.check"}, 0, `valid`, `level=WARN msg="routing\.policy says nothing any more[^
+]*
+$`},
+		{"retired flag, only errors logged", []string{"--config", good, "--routing.policy", "ars", "--log.level", "error", "--config.check"}, 0, `valid`, `level=WARN msg="routing\.policy`},
 		{"zone", []string{"--config", zoned, "--zone", "eu-1b", "--config.check"}, 0, `valid`, `^$`},
 		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 78, `^$`,
 			`  \S+sidestep\.yaml: routing\.zone\.attribute: must be set, as local is\n$`},
@@ -120,7 +122,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), binary, "--help").Output()
 	require.NoError(t, err)
 	for _, name := range []string{
-		"upstream", "listen", "admin", "config", "config.check", "version", "log.level", "routing.mode", "routing.policy", "zone",
+		"upstream", "listen", "admin", "config", "config.check", "version", "log.level", "routing.mode", "zone",
 	} {
 		require.Contains(t, string(out), "  --"+name+" ")
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"time"
 
 	"sidestep/internal/admin/client"
 )
@@ -24,7 +22,7 @@ Example:
 // runSpikes is the sub-command "spikes".
 func runSpikes(args []string, stdout, stderr io.Writer) int {
 	return adminCommand{
-		name: "spikes", usage: fmt.Sprintf(spikesUsage, "5s", "no such spike, or not reachable"), timeout: 5 * time.Second, most: 1,
+		name: "spikes", usage: spikesUsage, failure: "no such spike, or not reachable", timeout: adminTimeout, most: 1,
 		run: func(ctx context.Context, r adminRun) (int, error) {
 			if len(r.args) == 0 {
 				return exitOK, client.Spikes(ctx, r.admin, r.stdout, r.format)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -39,7 +38,7 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 	var once bool
 	var interval time.Duration
 	return adminCommand{
-		name: "top", usage: fmt.Sprintf(topUsage, "5s", "not reachable"), timeout: 5 * time.Second,
+		name: "top", usage: topUsage, failure: "not reachable", timeout: adminTimeout,
 		flags: func(set *flag.FlagSet) {
 			set.BoolVar(&once, "once", false, "")
 			set.DurationVar(&interval, "interval", time.Second, "")

@@ -29,16 +29,23 @@ const defaultHistory = 300
 const mostHistory = 86400
 
 func (h *handler) history(w http.ResponseWriter, r *http.Request) {
-	seconds := defaultHistory
-	if text := r.URL.Query().Get("seconds"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("seconds must be a whole number above 0, not %q", text)})
-			return
-		}
-		seconds = min(n, mostHistory)
+	if seconds, ok := h.number(w, r, "seconds", defaultHistory); ok {
+		h.compact(w, h.service.History(time.Now().Add(-time.Duration(min(seconds, mostHistory))*time.Second)))
 	}
-	h.compact(w, h.service.History(time.Now().Add(-time.Duration(seconds)*time.Second)))
+}
+
+// number reads a parameter that is a whole number above 0; without it it is the usual one. If it is none, that is answered.
+func (h *handler) number(w http.ResponseWriter, r *http.Request, name string, usual int) (n int, ok bool) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return usual, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%s must be a whole number above 0, not %q", name, text)})
+		return 0, false
+	}
+	return n, true
 }
 
 func (h *handler) spikes(w http.ResponseWriter, _ *http.Request) { h.compact(w, h.service.Spikes()) }

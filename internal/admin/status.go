@@ -10,7 +10,6 @@ type Status struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"version"`
 	Mode    string    `json:"mode"`
-	Policy  string    `json:"policy"`
 	Ready   Readiness `json:"ready"`
 	Engine  Engine    `json:"engine"`
 	Nodes   any       `json:"nodes"` // as /nodes

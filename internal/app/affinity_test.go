@@ -149,7 +149,7 @@ func (s *sidestep) eventually(condition func() bool, message string) {
 }
 
 func TestStringsOfManyShardsAreTheEnginesWhileNobodyStandsOut(t *testing.T) {
-	_, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Routing.Policy, cfg.Routing.When = "adaptive", "outlier" })
+	_, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Routing.When = "outlier" })
 	s.eventually(func() bool {
 		home := s.servedBy("/items/_search?explain=true&preference=a")
 		for range 5 {

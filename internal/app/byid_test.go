@@ -17,7 +17,7 @@ import (
 // and not from the node that is slow; what comes is what comes directly.
 func TestReadsByIDLeaveTheSlowNode(t *testing.T) {
 	t.Parallel()
-	c, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Routing.Policy, cfg.Routing.When = "adaptive", "outlier" })
+	c, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Routing.When = "outlier" })
 	for _, path := range []string{"/one/_doc/1", "/items/_doc/1"} {
 		s.eventually(func() bool { return s.reason(path) == "ranked" }, "the layout is learned")
 	}

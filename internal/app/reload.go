@@ -10,7 +10,6 @@ import (
 	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
-	"sidestep/internal/selection"
 )
 
 // readyPoll is the interval of checking whether the new pipeline is ready.
@@ -58,9 +57,8 @@ func (a *App) reloadFrom(load func() (config.Config, error)) error {
 
 // warn tells of what the next release will not accept.
 func (a *App) warn(cfg config.Config) {
-	if cfg.Routing.RetiredPolicy() {
-		a.logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
-			"policy", cfg.Routing.Policy, "successor", selection.Policy)
+	if cfg.Routing.Policy != "" {
+		a.logger.Warn("routing.policy says nothing any more, as there is one policy; the next release will not accept it: take it out")
 	}
 	for _, class := range cfg.Admission.RetiredClasses() {
 		a.logger.Warn("reads by id never wait, so that there is nothing in this class; the next release will not accept it: take it out of admission.classes, and out of the downgrade of others",

@@ -8,7 +8,6 @@ import (
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
 	"sidestep/internal/proxy"
-	"sidestep/internal/selection"
 )
 
 // service is an App as the admin pages see it.
@@ -29,7 +28,6 @@ func (s service) Status() admin.Status {
 	totals, spikes := p.proxy.Totals(), s.app.recorder.Spikes()
 	status := admin.Status{
 		Mode:      string(p.proxy.Mode()),
-		Policy:    selection.Policy,
 		Nodes:     p.proxy.Nodes(),
 		Requests:  totals.Requests,
 		Decisions: totals.Decisions,

@@ -238,7 +238,7 @@ func TestARelayProbesForItsSidecars(t *testing.T) {
 	t.Cleanup(cluster.Stop)
 	relays.Upstream.URLs, sidecars.Upstream.URLs = cluster.URLs(), cluster.URLs()
 	for _, cfg := range []*config.Config{&relays, &sidecars} {
-		cfg.Routing.Policy, cfg.Routing.When = "adaptive", "outlier"
+		cfg.Routing.When = "outlier"
 	}
 	relays.Routing.Mode = "observe"
 	relay := startReady(t, relays, nil)

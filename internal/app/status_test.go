@@ -33,7 +33,6 @@ func TestStatus(t *testing.T) {
 	require.WithinDuration(t, time.Now(), status.At, patience)
 	require.Equal(t, "1.2.3", status.Version)
 	require.Equal(t, "route", status.Mode)
-	require.Equal(t, "adaptive", status.Policy)
 	require.Equal(t, admin.Readiness{OK: true}, status.Ready)
 	require.Equal(t, admin.Engine{Name: "opensearch", Version: "3.6.0"}, status.Engine)
 	require.EqualValues(t, 3, status.Requests)

@@ -169,8 +169,9 @@ func (s Source) Parsed() *url.URL {
 
 // Routing says which searches are steered, and how.
 type Routing struct {
-	Mode   string `yaml:"mode"`   // "route", "observe" or "off"
-	Policy string `yaml:"policy"` // "adaptive"
+	Mode string `yaml:"mode"` // "route", "observe" or "off"
+	// Policy says nothing, as there is one alone. It is accepted for one more release, with a warning.
+	Policy string `yaml:"policy"`
 	// When says which steerable searches are rewritten: "always", or "outlier": only
 	// while a node is ejected or about to be.
 	When string `yaml:"when"`
@@ -185,12 +186,6 @@ type Routing struct {
 	Operations       Operations `yaml:"operations"`
 	Zone             Zone       `yaml:"zone"`
 	Affinity         Affinity   `yaml:"affinity"`
-}
-
-// RetiredPolicy reports whether the policy is one that is gone, and is accepted for one
-// more release: adaptive takes its place.
-func (r Routing) RetiredPolicy() bool {
-	return slices.Contains([]string{"ars", "round_robin", "c3", "prequal", "least_outstanding", "random"}, r.Policy)
 }
 
 // Operations says which operations are steered; the others pass.
@@ -388,7 +383,7 @@ func Default() Config {
 			Source:            Source{Silence: 3 * time.Second},
 		},
 		Routing: Routing{
-			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
+			Mode: "route", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
 			Operations: Operations{
 				Search: true, SearchTemplate: true, Count: true, AsyncSearch: true, PIT: true, MSearch: true, MSearchTemplate: true,
 				Get: true, Explain: true, TermVectors: true, MGet: true,

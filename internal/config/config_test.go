@@ -72,7 +72,7 @@ func TestGoodFile(t *testing.T) {
 			},
 		},
 		Routing: Routing{
-			Mode: "observe", Policy: "adaptive", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
+			Mode: "observe", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
 			Operations: Operations{Search: true, SearchTemplate: true, AsyncSearch: true, MSearch: true, MSearchTemplate: true, Get: true, Explain: true, TermVectors: true, MGet: true},
 			Zone:       Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
 			Affinity:   Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
@@ -118,7 +118,7 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 	require.Empty(t, decoded.problems)
 	require.Equal(t, Default(), cfg)
 	for _, key := range keys() {
-		if listOf(key) == "" { // the lists are empty
+		if listOf(key) == "" && key != "routing.policy" { // the lists are empty, and that says nothing any more
 			require.Contains(t, decoded.lines, key, "deploy/sidestep.yaml lacks a key")
 		}
 	}

@@ -49,8 +49,8 @@ func suggestion(section, key string) string {
 		}
 		parent, name := split(known)
 		distance := editDistance(strings.ToLower(key), name)
-		if strings.HasPrefix(name, key+"_") {
-			distance = 1 // password for password_file
+		if strings.HasPrefix(name, key) {
+			distance = min(distance, 1) // password for password_file, user for username
 		}
 		if parent != schema {
 			distance++ // a key of the same section is the likelier one

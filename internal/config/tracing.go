@@ -3,7 +3,6 @@ package config
 import (
 	"bufio"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -29,7 +28,10 @@ type Tracing struct {
 // tracing checks this section.
 func (c *checker) tracing(t Tracing) {
 	if t.Endpoint != "" {
-		c.tracingEndpoint(t.Endpoint, t.Protocol)
+		parsed := c.url("tracing.endpoint", t.Endpoint, "http://127.0.0.1:4318", "set headers_file")
+		if parsed != nil && t.Protocol == "grpc" && strings.Trim(parsed.Path, "/") != "" {
+			c.add("tracing.endpoint", "must be scheme, host and port alone with the protocol grpc")
+		}
 	}
 	if t.Protocol != "" {
 		c.oneOf("tracing.protocol", t.Protocol)
@@ -42,21 +44,6 @@ func (c *checker) tracing(t Tracing) {
 	}
 	if _, err := t.Headers(); err != nil {
 		c.add("tracing.headers_file", "%v", err)
-	}
-}
-
-func (c *checker) tracingEndpoint(raw, protocol string) {
-	const path = "tracing.endpoint"
-	parsed, err := url.Parse(raw)
-	switch {
-	case err != nil, parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
-		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:4318")
-	case parsed.User != nil:
-		c.add(path, "must not hold a user or password: set headers_file")
-	case parsed.RawQuery != "" || parsed.Fragment != "":
-		c.add(path, "must have no query")
-	case protocol == "grpc" && strings.Trim(parsed.Path, "/") != "":
-		c.add(path, "must be scheme, host and port alone with the protocol grpc")
 	}
 }
 

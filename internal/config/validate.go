@@ -23,7 +23,6 @@ import (
 var words = map[string][]string{
 	"upstream.discovery":    {"sniff", "static"},
 	"routing.mode":          {"route", "observe", "off"},
-	"routing.policy":        {"adaptive"},
 	"routing.when":          {"always", "outlier"},
 	"routing.preference":    {"only_nodes", "prefer_nodes"},
 	"bulk.mode":             {"route", "observe", "off"},
@@ -57,9 +56,6 @@ func validate(cfg Config) []*Problem {
 	c.notItself(cfg)
 	c.cluster(cfg.Cluster)
 	c.oneOf("routing.mode", cfg.Routing.Mode)
-	if !cfg.Routing.RetiredPolicy() {
-		c.oneOf("routing.policy", cfg.Routing.Policy)
-	}
 	c.oneOf("routing.when", cfg.Routing.When)
 	c.oneOf("routing.preference", cfg.Routing.Preference)
 	c.atLeast("routing.clients", cfg.Routing.Clients, 1)
@@ -203,8 +199,11 @@ func (c *checker) upstream(u Upstream) {
 	schemes := make(map[string]bool)
 	for i, raw := range u.URLs {
 		path := fmt.Sprintf("upstream.urls[%d]", i)
-		if scheme, ok := c.url(path, raw); ok {
-			schemes[scheme] = true
+		if parsed := c.url(path, raw, "http://127.0.0.1:9200", "sidestep's own account is upstream.auth"); parsed != nil {
+			schemes[parsed.Scheme] = true
+			if strings.Trim(parsed.Path, "/") != "" {
+				c.add(path, "must be scheme, host and port alone, without a path")
+			}
 		}
 		if first := slices.Index(u.URLs, raw); first < i {
 			c.add(path, "is the same as upstream.urls[%d]", first)
@@ -249,25 +248,25 @@ func hostOf(name string) string {
 	return strings.ToLower(name)
 }
 
-// url checks one seed. No message quotes the text, which may hold a password.
-func (c *checker) url(path, raw string) (scheme string, ok bool) {
+// url checks a URL, and returns it, nil if it is none of http or https, or holds what does not belong there. No message
+// quotes the text, which may hold a password.
+func (c *checker) url(path, raw, example, account string) *url.URL {
 	parsed, err := url.Parse(raw)
-	if err != nil {
-		c.add(path, "is not a URL, or its port is no number: write scheme, host and port, such as http://127.0.0.1:9200")
-		return "", false
-	}
-	before := len(c.problems)
 	switch {
+	case err != nil:
+		c.add(path, "is not a URL, or its port is no number: write scheme, host and port, such as %s", example)
 	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
-		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:9200")
+		c.add(path, "must be an http or https URL with a host, such as %s", example)
 	case parsed.User != nil:
-		c.add(path, "must not hold a user or password: sidestep's own account is upstream.auth")
+		c.add(path, "must not hold a user or password: %s", account)
 	case parsed.Port() != "" && !reachable(parsed.Port()):
 		c.add(path, "the port is not a number from 1 to 65535")
-	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
-		c.add(path, "must be scheme, host and port alone, without path or query")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		c.add(path, "must have no query")
+	default:
+		return parsed
 	}
-	return parsed.Scheme, len(c.problems) == before
+	return nil
 }
 
 func (c *checker) clientTLS(path string, t ClientTLS) {
@@ -292,14 +291,11 @@ func (c *checker) source(s Source, maxAge time.Duration) {
 		}
 		return
 	}
-	parsed, err := url.Parse(s.URL)
+	parsed := c.url("cluster.source.url", s.URL, "http://relay:9211/snapshot", "set bearer_token_file")
 	switch {
-	case err != nil, parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "", strings.Trim(parsed.Path, "/") == "":
-		c.add("cluster.source.url", "must be the http or https URL of a snapshot, such as http://relay:9211/snapshot")
-	case parsed.User != nil:
-		c.add("cluster.source.url", "must not hold a user or password: set bearer_token_file")
-	case parsed.RawQuery != "" || parsed.Fragment != "":
-		c.add("cluster.source.url", "must have no query")
+	case parsed == nil:
+	case strings.Trim(parsed.Path, "/") == "":
+		c.add("cluster.source.url", "must have the path of the snapshot, as http://relay:9211/snapshot has")
 	case parsed.Scheme == "http" && s.TLS != (ClientTLS{}):
 		c.add("cluster.source.tls", "has no effect, as the URL is http: write https, or remove it")
 	}

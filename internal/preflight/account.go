@@ -73,17 +73,13 @@ func rights() map[string]right {
 
 // account tells which rights sidestep's account lacks: by asking the engine where it
 // answers that, else by making each kind of request once.
-func (c *Checker) account(ctx context.Context, via *url.URL, facts Facts) []Finding {
-	if facts.Snapshot == nil {
-		return c.lacking(ctx, via)
-	}
-	engine := facts.Snapshot.Engine
-	if engine.Distribution == "elasticsearch" {
+func (c *Checker) account(ctx context.Context, via *url.URL, s *cluster.Snapshot) []Finding {
+	if s.Engine.Distribution == cluster.Elasticsearch {
 		if found, known := c.privileges(ctx, via); known {
 			return found
 		}
 	}
-	return c.tried(ctx, via, engine, sample(facts.Snapshot))
+	return c.tried(ctx, via, s.Engine, sample(s))
 }
 
 // lacking does so where no engine was recognised: it may be the account that is in the way. If it is not,

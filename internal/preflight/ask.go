@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -106,8 +107,8 @@ func (a asker) inWords(err error) error {
 		return errors.New("its certificate is signed by an authority that is not trusted (upstream.tls.ca_file)")
 	case errors.As(err, &name):
 		return fmt.Errorf("its certificate is for another name (upstream.tls.server_name): %w", err)
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return errors.New("it speaks plain HTTP: the address must begin with http://")
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(tls.RecordHeaderError)):
+		return errors.New("it speaks no TLS: the address must begin with http://, or is another one")
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return errors.New("it closed the connection: if it speaks TLS the address must begin with https://")
 	}

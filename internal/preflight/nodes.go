@@ -55,7 +55,7 @@ func engineName(e cluster.Engine) string {
 }
 
 // nodes tells versions, roles and zones. The engine leaves nodes out that do not answer the one that is asked: of these
-// the snapshot, which may be nil, tells what they are.
+// the snapshot tells what they are.
 func (c *Checker) nodes(ctx context.Context, via *url.URL, s *cluster.Snapshot) []Finding {
 	var told struct {
 		Nodes map[string]nodeInfo `json:"nodes"`
@@ -64,11 +64,9 @@ func (c *Checker) nodes(ctx context.Context, via *url.URL, s *cluster.Snapshot) 
 		return []Finding{{Note, TopicNodes, "what the nodes say of themselves could not be read: " + err.Error(), ""}}
 	}
 	nodes, silent := slices.Collect(maps.Values(told.Nodes)), []string{}
-	if s != nil {
-		for _, n := range s.Nodes {
-			if _, ok := told.Nodes[n.ID]; !ok {
-				nodes, silent = append(nodes, nodeInfo{Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}), append(silent, n.Name)
-			}
+	for _, n := range s.Nodes {
+		if _, ok := told.Nodes[n.ID]; !ok {
+			nodes, silent = append(nodes, nodeInfo{Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}), append(silent, n.Name)
 		}
 	}
 	slices.SortFunc(nodes, func(a, b nodeInfo) int { return strings.Compare(a.Name, b.Name) })
@@ -208,9 +206,6 @@ func outside(at, from, to time.Time) time.Duration {
 
 // copies tells how much there is to choose from.
 func copies(s *cluster.Snapshot) []Finding {
-	if s == nil {
-		return nil
-	}
 	indices, shards, lone, waiting, unserved := 0, 0, 0, 0, []string{}
 	for index := range s.Indices() {
 		indices++

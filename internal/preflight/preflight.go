@@ -142,13 +142,17 @@ func (c *Checker) run(ctx context.Context) *Report {
 	facts := c.o.Facts()
 	reach := c.reach(ctx, facts)
 	findings := slices.Concat(reach.findings, c.known(facts))
-	if reach.via != nil {
+	switch s := facts.Snapshot; {
+	case reach.via == nil:
+	case s == nil: // what answers may be no engine, or refuse all that is asked
+		findings = append(findings, c.lacking(ctx, reach.via)...)
+	default:
 		findings = append(findings, concat(
-			func() []Finding { return c.account(ctx, reach.via, facts) },
-			func() []Finding { return c.nodes(ctx, reach.via, facts.Snapshot) },
+			func() []Finding { return c.account(ctx, reach.via, s) },
+			func() []Finding { return c.nodes(ctx, reach.via, s) },
 			func() []Finding { return c.clocks(ctx, reach.via) },
-			func() []Finding { return copies(facts.Snapshot) },
-			func() []Finding { return c.settings(ctx, reach.via, facts) },
+			func() []Finding { return copies(s) },
+			func() []Finding { return c.settings(ctx, reach.via, s.Engine) },
 		)...)
 	}
 	findings = once(append(findings, traffic(facts)...))

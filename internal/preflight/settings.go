@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sidestep/internal/cluster"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 )
 
 // settings tells which settings of the engine meet with what sidestep does.
-func (c *Checker) settings(ctx context.Context, via *url.URL, facts Facts) []Finding {
+func (c *Checker) settings(ctx context.Context, via *url.URL, engine cluster.Engine) []Finding {
 	var scopes map[string]json.RawMessage
 	if err := c.ask.get(ctx, via, settingsPath, &scopes); err != nil {
 		return []Finding{{Note, TopicSettings, "the cluster's settings could not be read: " + err.Error(), ""}}
@@ -42,7 +44,7 @@ func (c *Checker) settings(ctx context.Context, via *url.URL, facts Facts) []Fin
 		attributes = strings.Split(s, ",")
 	}
 	found = append(found, c.awareness(attributes, set)...)
-	if facts.Snapshot != nil && facts.Snapshot.Engine.Distribution == "opensearch" {
+	if engine.Distribution == cluster.OpenSearch {
 		for _, attribute := range attributes {
 			found = append(found, c.weights(ctx, via, attribute, set[strictKey] != "false")...)
 		}

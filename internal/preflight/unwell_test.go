@@ -1,6 +1,8 @@
 package preflight_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,4 +35,28 @@ func TestReplicasThatAreNotAssigned(t *testing.T) {
 	report := s.run()
 	require.Equal(t, preflight.Note, s.finding(report, `^2 indices, 4 shards, of which 2 \(50 %\) have replicas and only one copy that serves`).Level)
 	require.Equal(t, preflight.Note, s.finding(report, `^2 indices, 4 shards, of which 2 \(50 %\) have one copy only$`).Level)
+}
+
+// An address of https may lead to what speaks something else.
+func TestWhatSpeaksNoTLS(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2})
+	s.options.Seeds[0].Scheme = "https"
+	s.finding(s.run(), `^no address of upstream\.urls answers: https://\S+ \(it speaks no TLS: the address must begin with http://, or is another one\)$`)
+
+	greets, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer greets.Close()
+	go func() {
+		for {
+			conn, err := greets.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "220 ready\r\n")
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+	}()
+	s.options.Seeds[0].Host = greets.Addr().String()
+	s.finding(s.run(), `\(it speaks no TLS: `)
 }

@@ -40,7 +40,6 @@ type Explanation struct {
 	SentRouting   string `json:"sent_routing,omitempty"`
 	RoutingResult string `json:"routing_result,omitempty"`
 	Mode          Mode   `json:"mode"`
-	Policy        string `json:"policy"`
 	// Steered says whether such a request would be rewritten, Reason why or why not,
 	// Summary the same in words.
 	Steered     bool     `json:"steered"`
@@ -121,7 +120,7 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	}
 	e := Explanation{
 		Operation: x.request.Operation, Target: q.Target, ID: q.ID, Routing: q.Routing, Mode: x.mode(),
-		Policy: selection.Policy, KeptOut: p.o.Selector.Bound(),
+		KeptOut: p.o.Selector.Bound(),
 	}
 	now := time.Now()
 	if result := x.explainWidened(); result != "" {

@@ -163,10 +163,7 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 	} {
 		require.NotEmpty(t, passTexts[string(r)], r)
 	}
-	for _, m := range []cluster.Miss{
-		cluster.MissUnknownTarget, cluster.MissShardUnavailable, cluster.MissNoPlacement, cluster.MissUnsupported,
-		cluster.MissEmptyTarget, cluster.MissNotOneIndex, cluster.MissRoutedByFields, cluster.MissSegmentReplication,
-	} {
+	for _, m := range cluster.Misses() {
 		require.NotEmpty(t, passTexts[string(m)], m)
 	}
 	for _, r := range []string{reasonOperationOff, reasonStale, reasonForbidden, reasonFailing} {

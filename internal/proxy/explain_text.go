@@ -26,10 +26,11 @@ var passTexts = map[string]string{
 	string(es.PassNotSteerable):     "The operation is not one that is steered.",
 	string(es.PassUnreadableHeader): "The header of the item cannot be read.",
 
-	string(cluster.MissUnknownTarget):      "The target has not been seen before, or its indices have changed: it is being looked up in the background. Ask again.",
+	string(cluster.MissUnknownTarget):      "The target has not been seen before, or its indices have changed: it is being looked up in the background. Ask again. If this stays, there is no index, alias or data stream of the name.",
 	string(cluster.MissShardUnavailable):   "A shard of the target has no copy that can serve searches.",
 	string(cluster.MissNoPlacement):        "The placement is not known yet.",
 	string(cluster.MissUnsupported):        "The index is left alone: serverless, a remote snapshot, warm or the like.",
+	string(cluster.MissClosed):             "An index of the target is closed: the engine refuses the search in its own words.",
 	string(cluster.MissEmptyTarget):        "The target stands for no shard.",
 	string(cluster.MissNotOneIndex):        "A document is read by id from a target that is not a single index.",
 	string(cluster.MissRoutedByFields):     "In an index of time series or logsdb, or with virtual shards, neither id nor routing tells the shard.",

@@ -1,8 +1,5 @@
 package selection
 
-// Policy is the name of what chooses.
-const Policy = "adaptive"
-
 // turn is time and chance of a choice.
 type turn struct {
 	s      *Selector

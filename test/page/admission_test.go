@@ -15,7 +15,7 @@ func TestAdmissionOnTheOverview(t *testing.T) {
 	limited["limit"], limited["admitted"], limited["waiting"], limited["other_clients"] = 12.5, 12, 3, 0
 	service := &scripted{status: func() admin.Status {
 		return admin.Status{
-			Mode: "route", Policy: "adaptive", Requests: 9, Decisions: map[string]int64{"ranked": 9},
+			Mode: "route", Requests: 9, Decisions: map[string]int64{"ranked": 9},
 			Nodes: []any{limited, node("es-2", "fine", 5)}, Admission: admits.Load(),
 		}
 	}}

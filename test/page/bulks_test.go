@@ -13,7 +13,7 @@ func TestBulksOnTheOverview(t *testing.T) {
 	var bulks atomic.Pointer[admin.Bulks]
 	service := &scripted{status: func() admin.Status {
 		return admin.Status{
-			Mode: "route", Policy: "adaptive", Requests: 9, Decisions: map[string]int64{"one_shard": 9},
+			Mode: "route", Requests: 9, Decisions: map[string]int64{"one_shard": 9},
 			Nodes: []any{node("es-1", "fine", 4), node("es-2", "fine", 5)}, Bulks: bulks.Load(),
 		}
 	}}

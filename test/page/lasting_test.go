@@ -24,7 +24,7 @@ func whileASpikeLasts(t *testing.T) string {
 	spike := spikeOf("s1", "es-3", "merge_burst", 20*time.Second, 0)
 	spike["began"] = began
 	return (&scripted{records: map[string]any{"s1": record}, folded: stacks(), status: func() admin.Status {
-		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), node("es-3", "slow", 310)}, Spikes: []any{spike}}
+		return admin.Status{Mode: "route", Nodes: []any{node("es-1", "fine", 4), node("es-3", "slow", 310)}, Spikes: []any{spike}}
 	}}).serve(t)
 }
 

@@ -24,7 +24,7 @@ func (tab *tab) lookAt(looks bool) {
 // allFine is a sidestep of which the nodes are fine.
 func allFine() *scripted {
 	return &scripted{status: func() admin.Status {
-		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), node("es-2", "fine", 4)}}
+		return admin.Status{Mode: "route", Nodes: []any{node("es-1", "fine", 4), node("es-2", "fine", 4)}}
 	}}
 }
 
@@ -141,7 +141,7 @@ func TestManyNodesInSlowStart(t *testing.T) {
 	for i := range 200 {
 		nodes = append(nodes, node(fmt.Sprintf("es-%d", i), "ramping", 4))
 	}
-	tab := open(t, (&scripted{status: func() admin.Status { return admin.Status{Mode: "route", Policy: "adaptive", Nodes: nodes} }}).serve(t), "/", desktop())
+	tab := open(t, (&scripted{status: func() admin.Status { return admin.Status{Mode: "route", Nodes: nodes} }}).serve(t), "/", desktop())
 	tab.awaitText("#headline-text", "es-0, es-1, es-2, es-3 and 196 more are in slow start: their share grows.")
 }
 

@@ -240,7 +240,7 @@ func explanation(reason, summary string) any {
 		map[string]any{"node": "es-2", "node_id": "b", "state": "failing", "rank": 5, "parts": map[string]any{}, "listed": true, "excluded": "failing"},
 	}
 	return map[string]any{
-		"target": "x", "mode": "route", "policy": "adaptive", "reason": reason, "summary": summary, "nodes": []string{"es-1", "es-2"}, "exact": true,
+		"target": "x", "mode": "route", "reason": reason, "summary": summary, "nodes": []string{"es-1", "es-2"}, "exact": true,
 		"decision": map[string]any{"candidates": []any{map[string]any{"node_id": "b", "why": "it fails at once"}}},
 		"shards":   []any{map[string]any{"index": "x", "shard": 0, "copies": copies}},
 	}

@@ -76,7 +76,7 @@ func TestSpikesOnTheOverview(t *testing.T) {
 	record := mergeSpike("s3")
 	service := &scripted{records: map[string]any{"s3": record}, folded: stacks(), status: func() admin.Status {
 		return admin.Status{
-			Mode: "route", Policy: "adaptive", Spikes: spikes, Requests: 9, Decisions: map[string]int64{"ranked": 9},
+			Mode: "route", Spikes: spikes, Requests: 9, Decisions: map[string]int64{"ranked": 9},
 			Nodes: []any{node("es-1", "fine", 4), node("es-2", "fine", 5), node("es-3", "slow", 310), node("es-10", "fine", 4)},
 		}
 	}}
@@ -106,7 +106,7 @@ func TestABusyNodeIsNamed(t *testing.T) {
 	busy["why"] = "a probe took 340 ms or more, those of its peers 3 ms, while searches wait in its queue"
 	service := &scripted{status: func() admin.Status {
 		return admin.Status{
-			Mode: "route", Policy: "adaptive", Spikes: []any{spikeOf("s1", "es-3", "queue_saturation", 12*time.Second, 0)},
+			Mode: "route", Spikes: []any{spikeOf("s1", "es-3", "queue_saturation", 12*time.Second, 0)},
 			Nodes: []any{node("es-1", "fine", 4), node("es-2", "ramping", 5), busy},
 		}
 	}}
@@ -124,7 +124,7 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 		setErr:  errScripted,
 		records: map[string]any{evil: mergeSpike(evil)},
 		explain: map[string]any{
-			"target": evil, "mode": "route", "policy": evil, "steered": true, "reason": evil, "nodes": []string{evil}, "exact": true,
+			"target": evil, "mode": "route", "steered": true, "reason": evil, "nodes": []string{evil}, "exact": true,
 			"shards":   []any{map[string]any{"index": evil, "shard": 0, "copies": []any{map[string]any{"node": evil, "node_id": evil, "state": evil, "rank": 1, "parts": map[string]any{}, "listed": false}}}},
 			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": evil, "why": evil}}},
 		},
@@ -132,7 +132,7 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 			bad := node(evil, "slow", 10)
 			bad["why"] = evil
 			return admin.Status{
-				Mode: "route", Policy: evil, Engine: admin.Engine{Name: evil, Version: evil}, Nodes: []any{bad},
+				Mode: "route", Engine: admin.Engine{Name: evil, Version: evil}, Nodes: []any{bad},
 				Requests: 1, Decisions: map[string]int64{evil: 1}, Outcomes: map[string]int64{evil: 1},
 				Spikes: []any{spikeOf(evil, evil, evil, time.Minute, 0)},
 			}

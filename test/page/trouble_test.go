@@ -20,7 +20,7 @@ func TestASilentNodeIsNamed(t *testing.T) {
 	silent["last_error"] = map[string]any{"at": time.Now(), "message": "no answer within 1s"}
 	serve := func(nodes ...any) string {
 		return (&scripted{status: func() admin.Status {
-			return admin.Status{Mode: "route", Policy: "adaptive", Nodes: nodes, Spikes: []any{spikeOf("s1", "es-3", "unresponsive", 12*time.Second, 0)}}
+			return admin.Status{Mode: "route", Nodes: nodes, Spikes: []any{spikeOf("s1", "es-3", "unresponsive", 12*time.Second, 0)}}
 		}}).serve(t)
 	}
 	fine, later := node("es-1", "fine", 4), node("es-5", "of a later version", 4)
@@ -44,7 +44,7 @@ func TestNodesThatAreNotPolled(t *testing.T) {
 	manager := node("a-manager", "unknown", 4)
 	manager["not_polled"], manager["rank"], manager["since"] = true, nil, nil
 	tab := open(t, (&scripted{status: func() admin.Status {
-		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{manager, node("es-1", "fine", 4), node("es-2", "fine", 4)}}
+		return admin.Status{Mode: "route", Nodes: []any{manager, node("es-1", "fine", 4), node("es-2", "fine", 4)}}
 	}}).serve(t), "/", desktop())
 	tab.awaitText("#headline-text", "All 2 nodes fine.")
 	require.Equal(t, []string{"es-1 fine", "es-2 fine", "a-manager not polled"}, rows(tab))
@@ -56,7 +56,7 @@ func TestTheShareThatFailed(t *testing.T) {
 	tab := open(t, (&scripted{status: func() admin.Status {
 		n := asked.Add(1)
 		return admin.Status{
-			Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}, Requests: 100 * n, Decisions: map[string]int64{"ranked": 100 * n},
+			Mode: "route", Nodes: []any{node("es-1", "fine", 4)}, Requests: 100 * n, Decisions: map[string]int64{"ranked": 100 * n},
 			Outcomes: map[string]int64{"ok": 70 * n, "client_error": 5 * n, "canceled": 5 * n, "cut_off": 10 * n, "refused": 5 * n, "engine_error": 2 * n, "partial": 2 * n, "unreachable": n},
 		}
 	}}).serve(t), "/", desktop())
@@ -77,7 +77,7 @@ func TestLongNamesFit(t *testing.T) {
 	base := (&scripted{
 		records: map[string]any{"s1": record}, folded: stacks(),
 		explain: map[string]any{
-			"target": long, "mode": "route", "policy": "adaptive", "steered": true, "reason": "ranked", "nodes": []string{long, long}, "exact": true, "preference": long, "coordinator": long,
+			"target": long, "mode": "route", "steered": true, "reason": "ranked", "nodes": []string{long, long}, "exact": true, "preference": long, "coordinator": long,
 			"shards":   []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false}}}},
 			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": long, "why": long}}},
 		},
@@ -87,7 +87,7 @@ func TestLongNamesFit(t *testing.T) {
 		},
 		status: func() admin.Status {
 			return admin.Status{
-				Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), bad}, Spikes: []any{spikeOf("s1", long, "gc_pause", time.Minute, 0)},
+				Mode: "route", Nodes: []any{node("es-1", "fine", 4), bad}, Spikes: []any{spikeOf("s1", long, "gc_pause", time.Minute, 0)},
 				Admission: &admin.Admission{Mode: "auto", Classes: []any{class}},
 				Bulks:     &admin.Bulks{Mode: "route", Indices: []any{map[string]any{"index": long, "bulks": 12_000, "shards": 6, "avoided": []int{0, 3}, "skew": 1.134}}},
 			}
@@ -175,7 +175,7 @@ func TestManySpikesThatLast(t *testing.T) {
 	}
 	for _, l := range []look{desktop(), phone()} {
 		tab := open(t, (&scripted{status: func() admin.Status {
-			return admin.Status{Mode: "route", Policy: "adaptive", Nodes: nodes, Spikes: spikes}
+			return admin.Status{Mode: "route", Nodes: nodes, Spikes: spikes}
 		}}).serve(t), "/", l)
 		tab.await(`document.querySelector("#spikes-body a")`)
 		require.Equal(t, 50, eval[int](tab, `document.querySelectorAll("#spikes-body tr").length`))
@@ -192,7 +192,7 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 	var bad atomic.Bool
 	base := (&scripted{status: func() admin.Status {
 		state := map[bool]string{false: "fine", true: "slow"}[bad.Load()]
-		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), node("es-2", state, 4)}}
+		return admin.Status{Mode: "route", Nodes: []any{node("es-1", "fine", 4), node("es-2", state, 4)}}
 	}}).serve(t)
 	var tabs []*tab
 	for range 8 {

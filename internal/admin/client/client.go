@@ -140,8 +140,10 @@ func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
 	return body, nil
 }
 
-// errNotFound is the answer 404 of an admin listener.
-var errNotFound = errors.New("not found")
+// notFound is what an admin listener says with its answer 404.
+type notFound string
+
+func (e notFound) Error() string { return string(e) }
 
 func (c *Client) refused(path string, status int, body []byte) error {
 	var told struct {
@@ -150,7 +152,7 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	ours := json.Unmarshal(body, &told) == nil && told.Error != ""
 	switch {
 	case ours && status == http.StatusNotFound:
-		return fmt.Errorf("%w: %s", errNotFound, told.Error)
+		return notFound(told.Error)
 	case ours && status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: name its file with --token-file", told.Error)
 	case ours:
@@ -160,11 +162,7 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	case status == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return fmt.Errorf("%s speaks TLS: begin the address with https:// (--admin)", c.base.Host)
 	}
-	answered := fmt.Errorf("%s answered %s with status %d %s", c.base.Host, path, status, http.StatusText(status))
-	if status < http.StatusInternalServerError {
-		return fmt.Errorf("%w: is it the admin listener of sidestep? (--admin)", answered)
-	}
-	return answered
+	return fmt.Errorf("%s answered %s with status %d %s: is it the admin listener of sidestep? (--admin)", c.base.Host, path, status, http.StatusText(status))
 }
 
 // inWords says what an error of the connection means and what to do.

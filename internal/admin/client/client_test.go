@@ -57,7 +57,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"refused", answers(503, `{"error":"too busy"}`), "too busy"},
 		{"an engine", answers(400, `{"error":{"reason":"unrecognized parameter"},"status":400}`), "HOST answered spikes with status 400 Bad Request: is it the admin listener of sidestep? (--admin)"},
 		{"without a token", answers(401, `{"error":"this needs the token"}`), "this needs the token: name its file with --token-file"},
-		{"broken", answers(500, "oops"), "HOST answered spikes with status 500 Internal Server Error"},
+		{"broken", answers(500, "oops"), "HOST answered spikes with status 500 Internal Server Error: is it the admin listener of sidestep? (--admin)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := httptest.NewServer(c.handler)

@@ -23,7 +23,6 @@ type explanation struct {
 	Target        string   `json:"target"`
 	Routing       string   `json:"routing"`
 	Mode          string   `json:"mode"`
-	Policy        string   `json:"policy"`
 	Steered       bool     `json:"steered"`
 	Reason        string   `json:"reason"`
 	Summary       string   `json:"summary"`
@@ -125,7 +124,7 @@ func (e explanation) print(out io.Writer) {
 	if e.Summary != "" {
 		printf(out, "%s", e.Summary)
 	}
-	printf(out, "mode %s, policy %s", e.Mode, e.Policy)
+	printf(out, "mode %s", e.Mode)
 	if e.Steered {
 		preference, err := url.QueryUnescape(e.Preference)
 		if err != nil {

@@ -30,7 +30,7 @@ func answering(t *testing.T, bodies ...string) (client *Client, asked *[]url.URL
 	return client, asked
 }
 
-const steered = `{"target":"logs-*","routing":"x","mode":"route","policy":"adaptive","steered":true,"reason":"ranked",
+const steered = `{"target":"logs-*","routing":"x","mode":"route","steered":true,"reason":"ranked",
  "summary":"es-3 is left out: slow","preference":"preference=_only_nodes%3Aaaa%2Cbbb","nodes":["es-1","es-2"],"coordinator":"es-1","exact":true,
  "shards":[
   {"index":"logs-1","shard":0,"copies":[
@@ -45,9 +45,9 @@ func TestExplain(t *testing.T) {
 	observed := strings.NewReplacer(`"steered":true`, `"steered":false`, `"mode":"route"`, `"mode":"observe"`).Replace(steered)
 	for name, body := range map[string]string{
 		"explain-steered": steered, "explain-left": left, "explain-observed": observed,
-		"explain-admission": `{"target":"a","mode":"route","policy":"c3","reason":"no_outlier","exact":true,
+		"explain-admission": `{"target":"a","mode":"route","reason":"no_outlier","exact":true,
 			"admission":{"mode":"auto","class":"vip","summary":"It would be sent at once."}}`,
-		"explain-passed": `{"target":"a","mode":"route","policy":"c3","steered":false,"reason":"empty_target","exact":false}`,
+		"explain-passed": `{"target":"a","mode":"route","steered":false,"reason":"empty_target","exact":false}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, asked := answering(t, body)

@@ -63,7 +63,7 @@ func poison(t *testing.T, answer string) string {
 	return strings.ReplaceAll(string(out), `\u001b[2J`, "\\u001b[2J\x9b\u009b\u202e")
 }
 
-const statusAnswer = `{"at":"2026-11-21T12:00:00Z","version":"1.2.3","mode":"route","policy":"adaptive","ready":{"ok":false,"missing":"es-1"},
+const statusAnswer = `{"at":"2026-11-21T12:00:00Z","version":"1.2.3","mode":"route","ready":{"ok":false,"missing":"es-1"},
  "engine":{"name":"opensearch","version":"3"},"nodes":[{"id":"a","name":"es-1","state":"slow","why":"is late","since":"2026-11-21T11:59:00Z","rank":1},{"id":"b","name":"","state":"fine"}],
  "spikes":[{"id":"1","node":"es-1","began":"2026-11-21T11:00:00Z","state":"slow","why":"w","cause":"c","summary":"s"}]}`
 

@@ -68,7 +68,7 @@ func (v view) head(s status, r rates) []string {
 	if s.Engine.Name != "" {
 		first += " · " + s.Engine.Name + " " + s.Engine.Version
 	}
-	first += " · mode " + s.Mode + " · " + s.Policy + " · " + s.At.Local().Format("15:04:05")
+	first += " · mode " + s.Mode + " · " + s.At.Local().Format("15:04:05")
 	if v.paused {
 		first += " · paused"
 	}

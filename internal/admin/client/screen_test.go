@@ -43,7 +43,7 @@ func sample(seconds int64) status {
 	at := noon.Add(time.Duration(seconds) * time.Second)
 	since := noon.Add(-75 * time.Second)
 	s := status{
-		At: at, Version: "1.2.3", Mode: "route", Policy: "adaptive",
+		At: at, Version: "1.2.3", Mode: "route",
 		Requests:  1000 + 200*seconds,
 		Decisions: map[string]int64{"ranked": 400 + 60*seconds, "no_outlier": 500 + 100*seconds, "no_gain": 20 * seconds, "not_steerable": 100 + 20*seconds, "one_shard": 50 * seconds, "one_slot": 5 * seconds},
 		Failovers: map[string]int64{"rejected": 3 + seconds, "transport": 1},

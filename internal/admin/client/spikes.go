@@ -101,7 +101,7 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 // Spike prints one record: what was the cause, what speaks for it, and how it went.
 func Spike(ctx context.Context, c *Client, out io.Writer, f Format, id string) error {
 	raw, err := c.get(ctx, "spikes/"+url.PathEscape(id), nil)
-	if errors.Is(err, errNotFound) {
+	if errors.As(err, new(notFound)) {
 		return fmt.Errorf("there is no spike %s: sidestep spikes lists those on record", id)
 	}
 	if err != nil {

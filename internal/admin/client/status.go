@@ -7,7 +7,6 @@ type status struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"version"`
 	Mode    string    `json:"mode"`
-	Policy  string    `json:"policy"`
 	Ready   struct {
 		OK      bool   `json:"ok"`
 		Missing string `json:"missing"`

@@ -83,7 +83,6 @@ function show(e) {
     ["Nodes that may serve it", chosen.length ? chosen.join(", ") : null],
     ["Sent through", e.coordinator],
     ["Added to the request", e.preference ? h("code", {}, decoded(e.preference)) : null],
-    ["Policy", e.policy],
     ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
   const groups = sameCopies(e.shards || []);

@@ -30,7 +30,6 @@ function onStatus(status) {
   const engine = status.engine || {};
   const names = { elasticsearch: "Elasticsearch", opensearch: "OpenSearch" };
   put(byID("engine"), engine.name ? `${names[engine.name] || engine.name} ${engine.version}` : "no engine yet");
-  put(byID("policy"), status.policy || "");
   put(byID("at"), clock(status.at));
   parts.routing.show(status.mode);
   parts.nodes.show(status);

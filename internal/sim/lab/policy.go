@@ -2,8 +2,6 @@ package lab
 
 import (
 	"math/rand/v2"
-
-	"sidestep/internal/selection"
 )
 
 // policy is a way to choose copies. Either the engine ranks them for each shard at
@@ -37,7 +35,7 @@ func policies() []policy {
 	}
 	for _, v := range variants() {
 		list = append(list, policy{
-			name: ownPrefix + selection.Policy + v.suffix, about: "package selection" + v.about,
+			name: ownPrefix + "adaptive" + v.suffix, about: "package selection" + v.about,
 			rank: adaptive(arsPublished, false), router: newSidestep(v),
 		})
 	}
