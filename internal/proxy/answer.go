@@ -136,9 +136,6 @@ func (x *exchange) copyBody(t *try) error {
 	if t.resp.Body == http.NoBody || x.Method == http.MethodHead {
 		return nil
 	}
-	if t.readErr == nil {
-		x.watch()
-	}
 	if t.readErr == nil && len(t.begin) == 0 && !ready(t.resp.Body) {
 		if err := x.flush(); err != nil { // the head
 			return errClient

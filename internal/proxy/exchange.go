@@ -96,9 +96,8 @@ type exchange struct {
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
-	timer   *time.Timer   // of the hedge
-	armed   bool          // the timer may run, or a hedge be chosen, and holds the exchange
-	left    time.Duration // how long the timer is to run again before the first attempt is late
+	timer   *time.Timer // of the hedge
+	armed   bool        // the timer may run, or a hedge be chosen, and holds the exchange
 	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
 	parts   *time.Timer
 	aborted bool // the attempts were aborted, as the client has left

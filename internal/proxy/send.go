@@ -70,8 +70,8 @@ func (x *exchange) carry(t *try) (*http.Response, error) {
 	if t.number == 0 {
 		m.Interim = x.passInterim
 	}
-	if aborted := x.watch(); aborted || x.r.Context().Err() != nil && !x.changes() {
-		m.Abort.Now() // it may not be watched yet
+	if aborted := x.watch(); aborted || x.r.Context().Err() != nil && !x.changes() { // or it is about to be
+		m.Abort.Now()
 	}
 	return t.upstream.leg.Do(m)
 }
