@@ -21,8 +21,7 @@ type view struct {
 	coordinating []*selection.Node
 	// spare are those without data that coordinate, if requests are not to be sent through them
 	// while another node can be reached.
-	spare       []*selection.Node
-	preferences *preferences
+	spare []*selection.Node
 	// longestBody is how many bytes of a body each node takes.
 	longestBody int64
 }
@@ -46,7 +45,6 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		nodes:     o.Selector.Update(infos, now),
 		upstreams: make([]*upstream, len(s.Nodes)),
 
-		preferences: new(preferences),
 		longestBody: longestBody(s.Nodes),
 	}
 	for i, n := range s.Nodes {
