@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -143,7 +142,7 @@ func (x *exchange) asWritten() attempt.Action {
 func (x *exchange) pick(t *try, now time.Time) bool {
 	wanted, round := t.decision.Coordinator, 0
 	if !t.steered {
-		wanted, round = cmp.Or(x.bulk.wants(), x.near), x.round
+		wanted, round = x.near, x.round
 	}
 	x.mu.Lock()
 	tried, failed := x.tried(), x.avoid

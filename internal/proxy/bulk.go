@@ -294,22 +294,13 @@ func (x *exchange) holdBulk() bool {
 	return x.holdFrom(b, limit)
 }
 
-// wants returns the best coordinating node for the bulk, nil if any will do.
-func (b *bulkWrite) wants() *selection.Node {
-	if b == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.node
-}
-
-// sending is called when the bulk is about to be sent. The time of a bulk that was read
+// sending is called when the bulk is about to be sent, through the node of the first shard. The time of a bulk that was read
 // before counts for the pace of its shard, unless it waits for a refresh.
 func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.explain()
+	b.x.near = b.node
 	b.timed = !b.x.streams && !b.line.Refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)

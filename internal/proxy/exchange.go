@@ -66,7 +66,7 @@ type exchange struct {
 	plan  *cluster.Plan
 	first *try // the decision; nil if the request is not steered
 	// near is the node to send it through although it is not steered, as it alone has the
-	// copies; may be nil.
+	// copies, or the primary one of a bulk; may be nil.
 	near  *selection.Node
 	items *multiSearch
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
