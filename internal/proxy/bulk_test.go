@@ -223,7 +223,7 @@ func TestBulksThatStream(t *testing.T) {
 			seen := b.seen()
 			require.Len(t, seen, 1)
 			shard := b.shardOf(c.body, seen[0])
-			if len(c.headers) == 0 {
+			if name != "long, waits" { // of that nothing is read before it is sent
 				require.Equal(t, string(rune('a'+shard)), seen[0].node)
 			}
 			require.EqualValues(t, strings.Count(c.body, "\n")/2, b.standings()[shard].Documents)
