@@ -147,9 +147,9 @@ func (c *conn) readHead(m *Message, u *upload) (*http.Response, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case resp.StatusCode == http.StatusSwitchingProtocols:
+		case resp.StatusCode == http.StatusSwitchingProtocols && !m.Upgrade:
 			return nil, errors.New("the node switches protocols, which it was not asked for")
-		case resp.StatusCode < 100 || resp.StatusCode > 199:
+		case resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols:
 			c.limit = math.MaxInt64
 			return resp, nil
 		case resp.StatusCode != http.StatusContinue && m.Interim != nil:

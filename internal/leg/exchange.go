@@ -3,6 +3,7 @@ package leg
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -60,14 +61,32 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	}
 	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !unread(len(m.Head), resp.StatusCode)
 	x.refuses = resp.StatusCode >= http.StatusBadRequest
-	if resp.Body == http.NoBody {
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		resp.Body = &switched{Conn: c.nc, x: x}
+	case resp.Body == http.NoBody:
 		x.finish(x.reusable())
-		return resp, nil
+	default:
+		x.chunked = len(resp.TransferEncoding) > 0
+		x.body, resp.Body = resp.Body, x
 	}
-	x.chunked = len(resp.TransferEncoding) > 0
-	x.body, resp.Body = resp.Body, x
 	return resp, nil
 }
+
+// switched is a connection on which the node speaks another protocol.
+type switched struct {
+	net.Conn
+	x *exchange
+}
+
+// Read implements io.Reader. What came together with the head is in the buffer.
+func (s *switched) Read(p []byte) (int, error) { return s.x.conn.br.Read(p) }
+
+// Close implements io.Closer.
+func (s *switched) Close() error { return s.x.Close() }
+
+// CloseWrite tells the node that nothing more comes.
+func (s *switched) CloseWrite() error { return s.Conn.(interface{ CloseWrite() error }).CloseWrite() }
 
 // unread reports whether a node that answers with this status may have read nothing of a head of this length, and read
 // nothing more of the connection. What else it answers tells that it has read the head.

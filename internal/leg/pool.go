@@ -3,7 +3,7 @@
 // request that is held as bytes costs one write and the reads of its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
 // cancellation are this package's.
 //
-// It has no redirects, cookies, proxies, compression, HTTP/2 or upgrades.
+// It has no redirects, cookies, proxies, compression or HTTP/2.
 package leg
 
 import (
@@ -111,6 +111,9 @@ type Message struct {
 	Repeatable bool
 	// Abort aborts the message; it may do so before the other fields are set.
 	Abort Abort
+	// Upgrade says that the message asks for another protocol. If the node switches to it (101) the body of the answer is an
+	// [io.ReadWriteCloser]: the connection.
+	Upgrade bool
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
 }

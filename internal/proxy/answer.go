@@ -58,6 +58,10 @@ func (x *exchange) answer(t *try) {
 		x.bulk.left = x.gone() // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)
+	if t.resp.StatusCode == http.StatusSwitchingProtocols {
+		x.tunnel(t)
+		return
+	}
 	announced := x.writeHead(t)
 	err := x.copyBody(t)
 	if err == nil {

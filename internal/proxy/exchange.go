@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"slices"
@@ -47,6 +46,8 @@ type exchange struct {
 	// asking says that the client waits to be told by the engine to send its body
 	// (Expect: 100-continue).
 	asking bool
+	// protocol is what the client asks for on its connection (Upgrade), other than HTTP; empty: nothing.
+	protocol string
 
 	// From hold. body is the held request body. streams says that the body is not held
 	// and streams: it is too large, or the request is not steered.
@@ -234,12 +235,3 @@ func (t *try) release() {
 
 // lists reports whether the attempt has a list of nodes.
 func (t *try) lists() bool { return t.steered && t.decision.Reason.Lists() }
-
-// exchangeKey is the key of the exchange in a request's context.
-type exchangeKey struct{}
-
-func withExchange(ctx context.Context, x *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
-}
-
-func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }

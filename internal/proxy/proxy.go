@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"sync"
@@ -127,7 +126,6 @@ type Proxy struct {
 	view     atomic.Pointer[view]
 	viewMu   sync.Mutex // serialises UseSnapshot and Close
 	seeds    []*upstream
-	reverse  *httputil.ReverseProxy // for upgrades
 	metrics  *metrics
 	hedges   *attempt.Hedges
 	probes   probes
@@ -210,7 +208,6 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.view.Store(&view{})
 	p.metrics = newMetrics(o.Registerer, p)
-	p.reverse = p.newUpgrader()
 	return p, nil
 }
 

@@ -162,6 +162,9 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)
 	}
+	if x.protocol != "" {
+		dst = append(append(append(dst, "Connection: Upgrade\r\nUpgrade: "...), x.protocol...), "\r\n"...)
+	}
 	if x.asking { // it concerns the body, which streams
 		dst = append(dst, "Expect: 100-continue\r\n"...)
 	}

@@ -55,7 +55,7 @@ func (x *exchange) carry(t *try) (*http.Response, error) {
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
 	m := &t.message
-	m.Method, m.Head, m.Repeatable = x.Method, t.outHead, x.rule.Repeatable && x.bulk == nil
+	m.Method, m.Head, m.Repeatable, m.Upgrade = x.Method, t.outHead, x.rule.Repeatable && x.bulk == nil, x.protocol != ""
 	switch trailer := x.trailer; {
 	case x.streams:
 		m.Stream = &leg.Stream{

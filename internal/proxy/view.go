@@ -98,7 +98,7 @@ func (v *view) upstream(n *selection.Node) *upstream {
 	return nil
 }
 
-// upstream is a node's address and its connections. The leg carries all requests but upgrades.
+// upstream is a node's address and its connections.
 type upstream struct {
 	node *selection.Node
 	url  *url.URL
