@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 
 	"sidestep/internal/admin"
@@ -18,19 +17,11 @@ func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 	if o.URL == nil {
 		return o, nil
 	}
-	tlsConfig, roots, err := clientTLS("cluster.source.tls", source.TLS, files)
+	to, err := connections("cluster.source.tls", source.TLS, cfg.Upstream, files)
 	if err != nil {
 		return o, err
 	}
-	direct := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
-		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: cfg.Upstream.Dial,
-		MaxIdleConnsPerHost: cfg.Upstream.IdleConnections,
-		IdleConnTimeout:     idleTimeout,
-	}
-	trust(direct, roots)
-	var transport http.RoundTripper = direct
+	var transport http.RoundTripper = newTransport(to)
 	if file := source.BearerTokenFile; file != "" {
 		token, err := watchSecret(files, file)
 		if err != nil {

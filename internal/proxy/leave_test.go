@@ -26,7 +26,7 @@ func TestAWriteWhoseClientHasLeftIsSentThroughAnotherNode(t *testing.T) {
 		var refused atomic.Bool
 		dialing, left := make(chan struct{}), make(chan struct{})
 		h := start(t, 2, func(o *Options) {
-			o.Transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+			o.Leg.Dial = func(ctx context.Context, network, to string) (net.Conn, error) {
 				if refused.CompareAndSwap(false, true) {
 					close(dialing)
 					<-left

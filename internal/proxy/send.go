@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -103,35 +102,14 @@ func (x *exchange) interim(status int, header http.Header) {
 	clear(h)
 }
 
-// legOptions returns the options of connections to u, as the template of transports has
-// them.
-func legOptions(u *url.URL, of Options) leg.Options {
-	template := of.Transport
-	o := leg.Options{
-		Address: address(u), Roots: of.Roots, Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
-		MaxIdle: template.MaxIdleConnsPerHost, IdleTimeout: template.IdleConnTimeout, ContinueTimeout: template.ExpectContinueTimeout,
+// legTo returns the options of connections to u.
+func legTo(u *url.URL, o leg.Options) leg.Options {
+	port := "443"
+	if o.Address = u.Host; u.Scheme != "https" {
+		o.TLS, port = nil, "80"
 	}
-	if o.MaxIdle == 0 {
-		o.MaxIdle = http.DefaultMaxIdleConnsPerHost
-	}
-	if template.DisableKeepAlives {
-		o.MaxIdle = -1
-	}
-	if u.Scheme == "https" {
-		if o.TLS = template.TLSClientConfig; o.TLS == nil {
-			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
+	if u.Port() == "" {
+		o.Address += ":" + port
 	}
 	return o
-}
-
-// address returns host and port of u.
-func address(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Host
-	case u.Scheme == "https":
-		return u.Host + ":443"
-	}
-	return u.Host + ":80"
 }

@@ -106,7 +106,7 @@ type upstream struct {
 }
 
 func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
-	return &upstream{node: n, url: u, leg: leg.New(legOptions(u, o))}
+	return &upstream{node: n, url: u, leg: leg.New(legTo(u, o.Leg))}
 }
 
 // pick returns where to send a request: to the wanted node if it has an address, else to the
