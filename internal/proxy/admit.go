@@ -43,7 +43,7 @@ func (x *exchange) admit() bool {
 	if x.Class = class; verdict == admission.Waits {
 		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
-		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
+		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
 	switch {
@@ -53,7 +53,7 @@ func (x *exchange) admit() bool {
 		}
 		return true
 	case x.gone():
-		x.p.metrics.admission.dropped.with(x.Class).Inc()
+		x.p.metrics.admission.dropped.WithLabelValues(x.Class).Inc()
 		panic(http.ErrAbortHandler) // there is no client to be answered
 	}
 	x.refuse(why)
@@ -236,10 +236,10 @@ func (x *exchange) refuse(why admission.Reason) {
 	}
 	a.heldBack.Add(-1)
 	if !x.stalled() && x.gone() { // net/http ends the context of both
-		x.p.metrics.admission.dropped.with(x.Class).Inc()
+		x.p.metrics.admission.dropped.WithLabelValues(x.Class).Inc()
 		panic(http.ErrAbortHandler)
 	}
-	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()
+	x.p.metrics.admission.refusals.WithLabelValues(x.Class, string(why)).Inc()
 	x.Outcome = string(outcomeRefused)
 	typ := "es_rejected_execution_exception"
 	if x.view.engine() == "opensearch" {

@@ -288,7 +288,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	x.note(t, now, gone)
 	switch next.Do {
 	case attempt.Steer, attempt.Unchanged, attempt.Pause, attempt.Lacking:
-		x.p.metrics.failovers.with(string(t.cause)).Inc()
+		x.p.metrics.failovers.WithLabelValues(string(t.cause)).Inc()
 		x.abandonOthers(t.number, now)
 	case attempt.Answer:
 		x.abandonOthers(next.Attempt, now)
@@ -372,7 +372,7 @@ func (x *exchange) winner(number int) *try {
 			result = hedgeWon
 		}
 		x.p.hedges.Ended(won)
-		x.p.metrics.hedges.with(result).Inc()
+		x.p.metrics.hedges.WithLabelValues(result).Inc()
 	}
 	if number < 0 {
 		return nil

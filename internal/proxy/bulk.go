@@ -233,7 +233,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
 	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
 	shard, how := x.p.pickShard(x.view, at.book, copies, now)
-	x.p.metrics.bulk.choices.with(string(how)).Inc()
+	x.p.metrics.bulk.choices.WithLabelValues(string(how)).Inc()
 	at.shard = shard
 	b.places = append(b.places, at)
 	if n := x.view.primary(copies, shard*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
@@ -143,7 +144,9 @@ func (b *bulks) documents() (sum int64) {
 }
 
 // tallied returns a counter of the bulks' metrics.
-func tallied(c *counters, labels ...string) int { return int(testutil.ToFloat64(c.with(labels...))) }
+func tallied(c *prometheus.CounterVec, labels ...string) int {
+	return int(testutil.ToFloat64(c.WithLabelValues(labels...)))
+}
 
 const patience = time.Minute
 

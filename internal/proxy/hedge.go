@@ -147,7 +147,7 @@ func (x *exchange) countUnmade() {
 	if x.p.hedges.Exhausted() {
 		result = hedgeOverBudget
 	}
-	x.p.metrics.hedges.with(result).Inc()
+	x.p.metrics.hedges.WithLabelValues(result).Inc()
 }
 
 // mostAlive reports whether more than half of the nodes are alive. If not, the cluster
