@@ -94,6 +94,7 @@ type exchange struct {
 	round int // index in tries where the current round of the client's own request begins
 
 	mu      sync.Mutex
+	lacks   bool // this process had no room for the connection of the last attempt
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
