@@ -144,9 +144,7 @@ func (b *bulks) documents() (sum int64) {
 }
 
 // tallied returns a counter of the bulks' metrics.
-func tallied(c *prometheus.CounterVec, labels ...string) int {
-	return int(testutil.ToFloat64(c.WithLabelValues(labels...)))
-}
+func tallied(c *prometheus.CounterVec, labels ...string) int { return int(testutil.ToFloat64(c.WithLabelValues(labels...))) }
 
 const patience = time.Minute
 

@@ -41,7 +41,7 @@ func (x *exchange) tunnel(t *try) {
 	go pass(node, sent, ended)
 	go pass(client, node, ended)
 	if <-ended == nil {
-		<-ended
+		_ = <-ended
 	}
 }
 
