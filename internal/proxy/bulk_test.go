@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
@@ -142,9 +140,6 @@ func (b *bulks) documents() (sum int64) {
 	}
 	return sum
 }
-
-// tallied returns a counter of the bulks' metrics.
-func tallied(c *prometheus.CounterVec, labels ...string) int { return int(testutil.ToFloat64(c.WithLabelValues(labels...))) }
 
 const patience = time.Minute
 

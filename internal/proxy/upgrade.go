@@ -37,19 +37,20 @@ func (x *exchange) tunnel(t *try) {
 	}
 	// What came with the request is read from its buffer.
 	sent := io.MultiReader(io.LimitReader(begun, int64(begun.Reader.Buffered())), client)
-	ended := make(chan error, 2)
+	ended := make(chan bool, 2)
 	go pass(node, sent, ended)
 	go pass(client, node, ended)
-	if <-ended == nil {
-		_ = <-ended
+	if <-ended {
+		<-ended
 	}
 }
 
-// pass copies one direction to its end, by nothing else than Read and Write: these know the deadlines of a connection.
-func pass(to io.Writer, from io.Reader, ended chan<- error) {
+// pass copies one direction, by nothing else than Read and Write: these know the deadlines of a connection. It tells whether
+// that came to its end.
+func pass(to io.Writer, from io.Reader, ended chan<- bool) {
 	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		err = half.CloseWrite()
 	}
-	ended <- err
+	ended <- err == nil
 }
