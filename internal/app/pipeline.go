@@ -71,12 +71,12 @@ func (a *App) watchers() watchers {
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
-	transport, roots, err := newTransport("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, w.files)
+	to, err := connections("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, w.files)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{recipe: recipeOf(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
-	trust(p.polls, roots)
+	p := &pipeline{recipe: recipeOf(cfg), registry: prometheus.NewRegistry(), polls: newTransport(to)}
+	p.polls.DisableCompression = true // nodes have other things to do
 	logChange := proxy.LogChange(logger)
 	p.selector = selection.New(selection.Options{
 		Clients:    cfg.Routing.Clients,
@@ -94,8 +94,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Seeds:            cfg.Upstream.Parsed(),
-		Transport:        transport,
-		Roots:            roots,
+		Leg:              to,
 		Selector:         p.selector,
 		Learn:            p.store.Learn,
 		LearnLayout:      p.store.LearnLayout,

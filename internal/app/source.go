@@ -17,13 +17,11 @@ func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 	if o.URL == nil {
 		return o, nil
 	}
-	direct, roots, err := newTransport("cluster.source.tls", source.TLS, cfg.Upstream, files)
+	to, err := connections("cluster.source.tls", source.TLS, cfg.Upstream, files)
 	if err != nil {
 		return o, err
 	}
-	direct.DisableCompression = false // what it reports is read here
-	trust(direct, roots)
-	account, err := newAccount(config.Auth{BearerTokenFile: source.BearerTokenFile}, o.URL, direct, files)
+	account, err := newAccount(config.Auth{BearerTokenFile: source.BearerTokenFile}, o.URL, newTransport(to), files)
 	if err != nil {
 		return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
 	}

@@ -120,3 +120,29 @@ func TestUnusedConnectionsStay(t *testing.T) {
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }
+
+// A connection on which another protocol is spoken has no such limit, either, and each side ends its own part.
+func TestAnUpgradedConnectionHasNoLimit(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	w := startWire(t, func(cfg *config.Config) { cfg.Limits.ReadHeaderTimeout = timeout })
+	w.upstreamDoes("", nil, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\nhello ")
+		_, _ = io.Copy(c, c)
+		_, _ = io.WriteString(c, "good bye")
+	})
+	c := w.dial()
+	c.send("GET /idx HTTP/1.1\r\nHost: es\r\n")
+	time.Sleep(timeout / 10)
+	c.send("Connection: Upgrade\r\nUpgrade: other\r\n\r\n") // what is read second has a deadline
+	response, err := http.ReadResponse(c.r, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
+	for range 3 {
+		time.Sleep(timeout)
+		c.send("there ")
+	}
+	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
+	got, err := io.ReadAll(c.r)
+	require.NoError(t, err)
+	require.Equal(t, "hello there there there good bye", string(got))
+}

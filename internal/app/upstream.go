@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -27,65 +26,51 @@ const (
 	continueTimeout = time.Second
 )
 
-// newTransport returns the template of all connections to the cluster, or to the relay of which the keys at path say
-// whom to trust. Environment variables for proxies are not looked at: sidestep sits beside the cluster.
-func newTransport(path string, t config.ClientTLS, u config.Upstream, files *rotation) (*http.Transport, authorities, error) {
-	tlsConfig, roots, err := clientTLS(path, t, files)
-	if err != nil {
-		return nil, nil, err
+// connections says how connections to nodes, or to a relay, are made and kept. The keys at path are about TLS.
+func connections(path string, t config.ClientTLS, u config.Upstream, files *rotation) (leg.Options, error) {
+	o := leg.Options{
+		Dial: (&net.Dialer{Timeout: u.Dial, KeepAlive: keepAlive}).DialContext,
+		TLS: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			ServerName:         t.ServerName,
+			InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for by the operator
+		},
+		HandshakeTimeout: u.Dial, // a stopped process accepts connections, but shakes no hands
+		MaxIdle:          u.IdleConnections,
+		IdleTimeout:      idleTimeout,
+		ContinueTimeout:  continueTimeout,
 	}
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: u.Dial, KeepAlive: keepAlive}).DialContext,
-		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: u.Dial, // a stopped process accepts connections, but shakes no hands
-		// A client's Accept-Encoding is its own, and so is the compressed answer.
-		DisableCompression:    true,
-		MaxIdleConnsPerHost:   u.IdleConnections,
-		IdleConnTimeout:       idleTimeout,
-		ExpectContinueTimeout: continueTimeout,
-	}, roots, nil
-}
-
-// authorities returns those to trust now; nil: the system's.
-type authorities func() *x509.CertPool
-
-// clientTLS returns what the keys at path say of connections that sidestep makes.
-func clientTLS(path string, t config.ClientTLS, files *rotation) (*tls.Config, authorities, error) {
-	c := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         t.ServerName,
-		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for by the operator
-	}
-	var roots authorities
 	if t.CAFile != "" {
 		pool, err := watchAuthorities(files, t.CAFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s.ca_file: %w", path, err)
+			return o, fmt.Errorf("%s.ca_file: %w", path, err)
 		}
-		roots = pool.get
+		o.Roots = pool.get
 	}
 	if t.CertFile != "" {
 		pair, err := watchKeyPair(files, t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s.cert_file: %w", path, err)
+			return o, fmt.Errorf("%s.cert_file: %w", path, err)
 		}
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		o.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return pair.get(), nil
 		}
 	}
-	return c, roots, nil
+	return o, nil
 }
 
-// trust has t trust roots as they are at each handshake.
-func trust(t *http.Transport, roots authorities) {
-	if roots == nil {
-		return
-	}
-	o := leg.Options{Dial: t.DialContext, TLS: t.TLSClientConfig, Roots: roots, HandshakeTimeout: t.TLSHandshakeTimeout}
-	t.DialTLSContext = func(ctx context.Context, _, address string) (net.Conn, error) {
-		o := o
-		o.Address = address
-		return leg.Dial(ctx, o)
+// newTransport returns a transport for sidestep's own requests, over connections as o has them. Environment variables for
+// proxies are not looked at: sidestep sits beside the cluster.
+func newTransport(o leg.Options) *http.Transport {
+	return &http.Transport{
+		DialContext: o.Dial,
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			to := o
+			to.Address = address
+			return leg.Dial(ctx, to)
+		},
+		MaxIdleConnsPerHost: o.MaxIdle,
+		IdleConnTimeout:     o.IdleTimeout,
 	}
 }
 

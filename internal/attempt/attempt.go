@@ -64,7 +64,6 @@ const (
 	Steer               // send it to other copies than those tried before, or, after NoCopy, with a preference for the same
 	Unchanged           // send it as the client wrote it; an attempt that is still in flight is given up
 	Pause               // as Unchanged, after Action.After, to any node again
-	Lacking             // call NoNode, although nodes may be left: this process can make no connection to any, and has none
 	Wait                // an attempt is still in flight
 	Ask                 // the search is late: ask whether its nodes answer, and call Overdue again After
 	Look                // it still is: call Overdue again After
@@ -95,19 +94,17 @@ type Result struct {
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
 	Unavailable bool
-	// Late: nothing was sent, as a connection could not be made in time.
+	// Late: nothing was sent, as a connection could not be made in time, or this process had no room for one.
 	Late bool
-	// Lack: nothing was sent, as this process had no room for a connection, and no other node is left to which it has one.
-	Lack bool
 }
 
 const (
 	// settleTime is the pause before a request is sent once more: a cluster that loses
 	// one node while another returns needs that time.
 	settleTime = 250 * time.Millisecond
-	// longestLack bounds the pause before an attempt for which this process may have no room again. The pauses grow, as
-	// each of the attempts fails at once and is kept.
-	longestLack = 2 * time.Second
+	// longestPause bounds the pause before connections are tried again. The pauses grow, as each attempt is kept, and those
+	// for which there is no room fail at once.
+	longestPause = 2 * time.Second
 	// connectPatience is how long connections are tried that cannot be made in time. The
 	// limit for one connection is short, so that another node is tried soon. But on a
 	// machine short of CPU all nodes may miss it, and a client without sidestep would
@@ -125,7 +122,6 @@ type Machine struct {
 	budget  *Budget
 	stopped bool // nothing more is sent
 	late    bool // a connection was not made in time
-	lack    bool // nor was there room for the last one
 	pauses  int  // for that
 	hedged  bool
 	settled bool
@@ -200,7 +196,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 		return Action{Do: Wait} // it was given up
 	}
 	m.underWay--
-	m.late, m.lack = m.late || r.Late, r.Lack
+	m.late = m.late || r.Late
 	own := m.tried[i].own
 	if !own && r.Cause != Unreachable && !m.steersAside(i) {
 		m.steered++
@@ -232,8 +228,6 @@ func (m *Machine) Ended(i int, r Result) Action {
 		return m.asWritten()
 	case m.underWay > 0:
 		return Action{Do: Wait}
-	case r.Lack:
-		return Action{Do: Lacking}
 	case r.Cause == Unreachable && own:
 		return Action{Do: Unchanged}
 	case r.Cause == Unreachable:
@@ -317,20 +311,17 @@ func (m *Machine) NoOther(overloaded bool) Action {
 	return m.asWritten()
 }
 
-// NoNode says that no node is left to send to, or answers [Lacking]. elapsed is the time since the first attempt was sent.
+// NoNode says that no node is left to send to. elapsed is the time since the first attempt was sent.
 func (m *Machine) NoNode(elapsed time.Duration) Action {
 	switch {
 	case m.stopped:
 		return m.answer()
 	case !m.unchanged:
 		return m.asWritten()
-	case elapsed >= connectPatience:
-	case m.lack:
-		m.pauses++
-		return Action{Do: Pause, After: min(settleTime<<(m.pauses-1), longestLack)}
-	case m.late:
+	case m.late && elapsed < connectPatience:
 		m.late = false
-		return Action{Do: Pause, After: settleTime}
+		m.pauses++
+		return Action{Do: Pause, After: min(settleTime<<(m.pauses-1), longestPause)}
 	}
 	return m.answer()
 }

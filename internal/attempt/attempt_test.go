@@ -208,34 +208,20 @@ func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
 		m.Sent(false, true)
 		require.Equal(t, Unchanged, m.Ended(i, Result{Cause: Unreachable, Late: true}).Do)
 	}
-	require.Equal(t, Action{Do: Pause, After: settleTime}, m.NoNode(time.Second))
+	for i, pause := range []time.Duration{settleTime, 2 * settleTime, 4 * settleTime, longestPause, longestPause} {
+		require.Equal(t, Action{Do: Pause, After: pause}, m.NoNode(time.Second))
+		m.Sent(false, true)
+		m.Ended(3+i, Result{Cause: Unreachable, Late: true})
+	}
+	m.NoNode(time.Second)
 	m.Sent(false, true)
-	m.Ended(3, Result{Cause: Unreachable})
+	m.Ended(8, Result{Cause: Unreachable})
 	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.NoNode(2*time.Second), "refused, not late")
 	m = New(write, &b)
 	m.Begin()
 	m.Sent(false, true)
 	m.Ended(0, Result{Cause: Unreachable, Late: true})
 	require.Equal(t, Answer, m.NoNode(connectPatience).Do)
-}
-
-// What one node is not reached for, for want of a descriptor, no other is, either.
-func TestRoomForAConnectionIsAwaited(t *testing.T) {
-	var b Budget
-	m := New(search, &b)
-	m.Begin()
-	lack := Result{Cause: Unreachable, Lack: true}
-	m.Sent(true, false)
-	require.Equal(t, Lacking, m.Ended(0, lack).Do)
-	require.Equal(t, Unchanged, m.NoNode(0).Do)
-	for i, pause := range []time.Duration{settleTime, 2 * settleTime, 4 * settleTime, longestLack, longestLack} {
-		m.Sent(false, true)
-		require.Equal(t, Lacking, m.Ended(i+1, lack).Do)
-		require.Equal(t, Action{Do: Pause, After: pause}, m.NoNode(connectPatience-1))
-	}
-	m.Sent(false, true)
-	require.Equal(t, Lacking, m.Ended(6, lack).Do)
-	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.NoNode(connectPatience))
 }
 
 func TestAHedge(t *testing.T) {

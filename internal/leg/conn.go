@@ -44,7 +44,7 @@ type conn struct {
 // Read implements io.Reader for br.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.limit <= 0 {
-		return 0, fmt.Errorf("the head of the answer is longer than %d bytes", c.pool.o.MaxHead)
+		return 0, fmt.Errorf("the head of the answer is longer than %d bytes", c.pool.maxHead)
 	}
 	if int64(len(p)) > c.limit {
 		p = p[:c.limit]
@@ -89,7 +89,7 @@ func (c *conn) decrypted(deadline time.Time) bool {
 
 // begin prepares c for a message and its answer.
 func (c *conn) begin() {
-	c.limit = int64(c.pool.o.MaxHead)
+	c.limit = c.pool.maxHead
 	c.begun = time.Now()
 	c.heard.Store(false)
 	c.wrote, c.writeErr = 0, nil
@@ -147,9 +147,9 @@ func (c *conn) readHead(m *Message, u *upload) (*http.Response, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case resp.StatusCode == http.StatusSwitchingProtocols:
+		case resp.StatusCode == http.StatusSwitchingProtocols && !m.Upgrade:
 			return nil, errors.New("the node switches protocols, which it was not asked for")
-		case resp.StatusCode < 100 || resp.StatusCode > 199:
+		case resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols:
 			c.limit = math.MaxInt64
 			return resp, nil
 		case resp.StatusCode != http.StatusContinue && m.Interim != nil:

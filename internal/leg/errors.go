@@ -13,7 +13,6 @@ type failure struct {
 	notSent    bool // the node cannot act on the message
 	unanswered bool // the connection ended soon, before any byte of an answer
 	late       bool // no connection in time
-	stale      bool // the pooled connection could not be used; nothing was written
 }
 
 // Error implements error.

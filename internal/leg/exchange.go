@@ -3,8 +3,8 @@ package leg
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -32,13 +32,11 @@ type exchange struct {
 	written chan struct{} // closed when the message is written by a goroutine of its own; nil: there is none
 	upload  *upload       // of a stream; nil: there is none
 
-	body    io.Reader   // of http.ReadResponse
-	keep    bool        // the answer leaves the connection open
-	refuses bool        // it is an error
-	chunked bool        // it comes in chunks
-	err     error       // of the last Read
-	over    atomic.Bool // the connection is kept, closed, or about to be
-	closed  atomic.Bool
+	body    io.Reader // of http.ReadResponse
+	keep    bool      // the answer leaves the connection open
+	refuses bool      // it is an error
+	chunked bool      // it comes in chunks
+	err     error     // of the next Read: the body has ended, or was closed, and the connection is kept or closed
 }
 
 // exchange sends m and reads the head of the answer.
@@ -63,14 +61,32 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	}
 	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !unread(len(m.Head), resp.StatusCode)
 	x.refuses = resp.StatusCode >= http.StatusBadRequest
-	if resp.Body == http.NoBody {
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		resp.Body = &switched{Conn: c.nc, x: x}
+	case resp.Body == http.NoBody:
 		x.finish(x.reusable())
-		return resp, nil
+	default:
+		x.chunked = len(resp.TransferEncoding) > 0
+		x.body, resp.Body = resp.Body, x
 	}
-	x.chunked = len(resp.TransferEncoding) > 0
-	x.body, resp.Body = resp.Body, x
 	return resp, nil
 }
+
+// switched is a connection on which the node speaks another protocol.
+type switched struct {
+	net.Conn
+	x *exchange
+}
+
+// Read implements io.Reader. What came together with the head is in the buffer.
+func (s *switched) Read(p []byte) (int, error) { return s.x.conn.br.Read(p) }
+
+// Close implements io.Closer.
+func (s *switched) Close() error { return s.x.Close() }
+
+// CloseWrite tells the node that nothing more comes.
+func (s *switched) CloseWrite() error { return s.Conn.(interface{ CloseWrite() error }).CloseWrite() }
 
 // unread reports whether a node that answers with this status may have read nothing of a head of this length, and read
 // nothing more of the connection. What else it answers tells that it has read the head.
@@ -91,15 +107,11 @@ func (x *exchange) fail(doing string, err error) *failure {
 	c := x.conn
 	f := &failure{doing: doing, err: x.m.because(err), unanswered: !c.heard.Load() && time.Since(c.begun) < soon}
 	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard.Load() && x.m.Stream == nil && refused(err)
-	f.stale = errors.Is(c.writeErr, errStale)
 	return f
 }
 
 // Read implements io.Reader. At the end of the body the connection is given back.
 func (x *exchange) Read(p []byte) (int, error) {
-	if x.closed.Load() {
-		return 0, http.ErrBodyReadAfterClose
-	}
 	if x.err != nil {
 		return 0, x.err
 	}
@@ -107,29 +119,21 @@ func (x *exchange) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	x.err = err
 	whole := errors.Is(err, io.EOF)
-	switch {
-	case whole:
-	case x.closed.Load():
-		x.err = http.ErrBodyReadAfterClose
-	default:
+	if x.err = err; !whole {
 		x.err = x.m.because(err)
 	}
-	if x.over.CompareAndSwap(false, true) {
-		x.finish(whole && x.reusable())
-	}
+	x.finish(whole && x.reusable())
 	return n, x.err
 }
 
-// Close implements io.Closer. Before the end of the body it closes the connection,
-// which ends a Read that waits. The message's bytes are free afterwards.
+// Close implements io.Closer. Before the end of the body it closes the connection. The message's bytes are free
+// afterwards. A Read that waits is ended by aborting the message.
 func (x *exchange) Close() error {
-	x.closed.Store(true)
-	if x.over.CompareAndSwap(false, true) {
+	if x.err == nil {
 		x.finish(false)
 	}
-	x.awaitWriter()
+	x.err = http.ErrBodyReadAfterClose
 	return nil
 }
 
@@ -161,14 +165,8 @@ func (x *exchange) finish(keep bool) {
 	} else {
 		x.conn.abort()
 	}
-	x.awaitWriter()
-}
-
-// awaitWriter returns when the message is no longer in use, but for a stream. The connection must be
-// closed, or the message written.
-func (x *exchange) awaitWriter() {
 	if x.written != nil && x.upload == nil {
-		<-x.written
+		<-x.written // the message is no longer in use
 	}
 }
 
@@ -178,7 +176,7 @@ func (x *exchange) awaitWriter() {
 func (x *exchange) Ready() bool {
 	c := x.conn
 	switch {
-	case x.over.Load():
+	case x.err != nil:
 		return false
 	case x.chunked:
 		if c.br.Buffered() == 0 && c.secure == nil && c.socket.readable() {

@@ -332,7 +332,8 @@ func TestBrokenAnswers(t *testing.T) {
 					p.request()
 					p.say(c.answer)
 				})
-				p := n.pool(func(o *Options) { o.MaxHead = 9000 })
+				p := n.pool(nil)
+				p.maxHead = 9000
 				_, err := p.Do(repeatable(get()))
 				require.Error(t, err)
 				require.False(t, NotSent(err))
@@ -381,7 +382,9 @@ func TestBrokenBodies(t *testing.T) {
 func TestLargeBodiesAreNoHead(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), 100_000)
 	n := start(t, nil, answering("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+string(body)))
-	_, got := ask(t, n.pool(func(o *Options) { o.MaxHead = 5000 }), get())
+	p := n.pool(nil)
+	p.maxHead = 5000
+	_, got := ask(t, p, get())
 	require.Equal(t, string(body), got)
 }
 

@@ -149,9 +149,10 @@ func compare(t *testing.T, method string, s script) {
 	}
 	defer transport.CloseIdleConnections()
 	pool := New(Options{
-		Address: "node:9200", MaxIdle: 1, MaxHead: fuzzedHead,
+		Address: "node:9200", MaxIdle: 1,
 		Dial: func(context.Context, string, string) (net.Conn, error) { return ours.dial(s) },
 	})
+	pool.maxHead = fuzzedHead
 	defer pool.Close()
 	expected, theyKept := exchanges(func(ctx context.Context) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, method, "http://node:9200/", http.NoBody)

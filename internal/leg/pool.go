@@ -3,7 +3,7 @@
 // request that is held as bytes costs one write and the reads of its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
 // cancellation are this package's.
 //
-// It has no redirects, cookies, proxies, compression, HTTP/2 or upgrades.
+// It has no redirects, cookies, proxies, compression or HTTP/2.
 package leg
 
 import (
@@ -38,15 +38,14 @@ type Options struct {
 	MaxIdle int
 	// IdleTimeout is how long a connection may be idle; 0 means any time.
 	IdleTimeout time.Duration
-	// MaxHead bounds the head of an answer in bytes, together with the interim
-	// answers before it; 0 means 10 MiB, as in [http.Transport].
-	MaxHead int
 	// ContinueTimeout is how long a stream waits to be asked for.
 	ContinueTimeout time.Duration
 }
 
 const (
-	defaultMaxHead   = 10 << 20
+	// longestHead bounds the head of an answer in bytes, together with the interim answers before it. As in
+	// [http.Transport].
+	longestHead      = 10 << 20
 	defaultHandshake = 10 * time.Second
 	readBuffer       = 4 << 10
 )
@@ -55,11 +54,12 @@ const (
 // at the same time.
 type Pool struct {
 	o       Options
+	maxHead int64
 	readers sync.Pool // *bufio.Reader
 	buffers sync.Pool // *[]byte, a head with a small body behind it
 
 	mu     sync.Mutex
-	idle   []*conn            // by the time they became idle; none while messages wait
+	idle   []*conn            // by the time they became idle
 	waits  []*wait            // of messages, the oldest first
 	spares map[*wait]struct{} // those that ended, while a connection is being made that nobody waits for
 	timer  *time.Timer        // runs sweep; made when it is first needed
@@ -71,9 +71,6 @@ type Pool struct {
 func New(o Options) *Pool {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
-	}
-	if o.MaxHead <= 0 {
-		o.MaxHead = defaultMaxHead
 	}
 	if o.HandshakeTimeout <= 0 {
 		o.HandshakeTimeout = defaultHandshake
@@ -90,6 +87,7 @@ func New(o Options) *Pool {
 	}
 	return &Pool{
 		o:       o,
+		maxHead: longestHead,
 		spares:  map[*wait]struct{}{},
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
@@ -107,12 +105,15 @@ type Message struct {
 	// Stream is a body that is read as it is sent, in place of Body; nil: there is none. The head must tell its length, or
 	// that it is in chunks. Such a message is not repeatable.
 	Stream *Stream
-	// Repeatable says that the message may be sent again, on a new connection, when a
+	// Repeatable says that the message may be sent once more, on a connection that was not idle, when a
 	// pooled one ends within a second, before any byte of the answer: the node closed it while
 	// it was idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
 	// Abort aborts the message; it may do so before the other fields are set.
 	Abort Abort
+	// Upgrade says that the message asks for another protocol. If the node switches to it (101) the body of the answer is an
+	// [io.ReadWriteCloser]: the connection.
+	Upgrade bool
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
 }
@@ -126,9 +127,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 	if m.Abort.happened() {
 		return nil, &failure{doing: "send", err: context.Canceled, notSent: true}
 	}
-	fresh, sent := false, false
+	sent := false
 	for {
-		c, err := p.connect(m, fresh)
+		c, err := p.connect(m, sent)
 		if err == nil {
 			var resp *http.Response
 			if resp, err = c.exchange(m); err == nil {
@@ -137,9 +138,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 		}
 		again := c != nil && !c.isNew() && !m.Abort.happened()
 		switch {
-		case again && err.stale:
-		case again && (err.notSent || m.Repeatable && err.unanswered):
-			fresh, sent = true, !err.notSent
+		case again && err.notSent: // the next connection may be good
+		case again && !sent && m.Repeatable && err.unanswered:
+			sent = true
 		default:
 			err.notSent = err.notSent && !sent
 			return nil, err
@@ -147,14 +148,11 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 	}
 }
 
-// connect returns a connection for m: an idle one, or else the first that another message gives back or
-// that is made; or if fresh one that is made for m alone.
+// connect returns a connection for m: an idle one, unless it is to be fresh, or else the first that another message
+// gives back or that is made.
 func (p *Pool) connect(m *Message, fresh bool) (*conn, *failure) {
-	if fresh {
-		return p.dialFor(m)
-	}
 	for {
-		c, w := p.claim()
+		c, w := p.claim(fresh)
 		if w != nil {
 			var err *failure
 			if c, err = p.await(m, w); err != nil {
@@ -167,15 +165,6 @@ func (p *Pool) connect(m *Message, fresh bool) (*conn, *failure) {
 		}
 		c.abort()
 	}
-}
-
-// dialFor makes a connection for m.
-func (p *Pool) dialFor(m *Message) (*conn, *failure) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	m.Abort.watch(cancel)
-	defer m.Abort.watch(nil)
-	return p.dial(ctx)
 }
 
 // Close closes the idle connections, those that are made for nobody, and those in use when their answer has been

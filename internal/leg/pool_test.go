@@ -2,7 +2,6 @@ package leg
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -163,22 +162,4 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 0, p.kept())
 	n.closed()
-}
-
-func TestCloseWakesRead(t *testing.T) {
-	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		n := start(t, secure, answerHalf)
-		resp, err := n.pool(nil).Do(get())
-		require.NoError(t, err)
-		_, err = io.ReadFull(resp.Body, make([]byte, 5))
-		require.NoError(t, err)
-		woken := make(chan error)
-		go func() {
-			_, err := resp.Body.Read(make([]byte, 5))
-			woken <- err
-		}()
-		require.NoError(t, resp.Body.Close())
-		require.ErrorIs(t, <-woken, http.ErrBodyReadAfterClose)
-		n.closed()
-	})
 }

@@ -28,11 +28,11 @@ func (p *Pool) Idle() bool {
 	return len(p.idle) > 0
 }
 
-// claim returns the idle connection that became idle last, or if there is none a wait for one.
-func (p *Pool) claim() (*conn, *wait) {
+// claim returns the idle connection that became idle last, or if there is none, or it is to be fresh, a wait for one.
+func (p *Pool) claim(fresh bool) (*conn, *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 {
+	if last := len(p.idle) - 1; last >= 0 && !fresh {
 		c := p.idle[last]
 		p.idle[last] = nil
 		p.idle = p.idle[:last]

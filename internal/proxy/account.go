@@ -56,8 +56,8 @@ func (x *exchange) account() {
 	x.Failed = x.Outcome == string(outcomeUnreachable) || x.Outcome == string(outcomeCutOff)
 	m := x.p.metrics
 	op := string(x.Operation)
-	m.requests.with(op, x.Reason, x.Outcome).Inc()
-	m.duration.with(op).Observe(now.Sub(x.Began).Seconds())
+	m.requests.WithLabelValues(op, x.Reason, x.Outcome).Inc()
+	m.duration.WithLabelValues(op).Observe(now.Sub(x.Began).Seconds())
 	if !x.headAt.IsZero() {
 		own := x.headAt.Sub(x.Began) - x.Upstream - x.reading - x.Waited
 		m.overhead.Observe(max(0, own.Seconds()))

@@ -47,14 +47,14 @@ func (x *exchange) admit() bool {
 		}
 	}
 	if x.Waited > 0 {
-		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
+		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
 		return true
 	case x.gone():
-		x.p.metrics.admission.dropped.with(x.Class).Inc()
+		x.p.metrics.admission.dropped.WithLabelValues(x.Class).Inc()
 		panic(http.ErrAbortHandler) // there is no client to be answered
 	}
 	x.refuse(why)
@@ -212,10 +212,10 @@ func (x *exchange) refuse(why admission.Reason) {
 	}
 	a.heldBack.Add(-1)
 	if !x.stalled() && x.gone() { // net/http ends the context of both
-		x.p.metrics.admission.dropped.with(x.Class).Inc()
+		x.p.metrics.admission.dropped.WithLabelValues(x.Class).Inc()
 		panic(http.ErrAbortHandler)
 	}
-	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()
+	x.p.metrics.admission.refusals.WithLabelValues(x.Class, string(why)).Inc()
 	x.Outcome = string(outcomeRefused)
 	typ := "es_rejected_execution_exception"
 	if x.view.engine() == "opensearch" {

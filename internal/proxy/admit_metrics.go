@@ -13,47 +13,30 @@ import (
 // admissionMetrics are the metrics of admission that are counted where things happen.
 // What the control knows is read at scrape time, see [admissionCollector].
 type admissionMetrics struct {
-	refusals, dropped *counters
-	waited            *series[prometheus.Observer]
+	refusals, dropped *prometheus.CounterVec
+	waited            *prometheus.HistogramVec
 }
 
 func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics {
 	auto := promauto.With(reg)
 	m := &admissionMetrics{
-		refusals: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+		refusals: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_admission_refusals_total",
 			Help: "Searches, and writes, that sidestep answered 429, by class and reason.",
-		}, []string{"class", "reason"})),
-		dropped: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_admission_dropped_total",
-			Help: "Searches, and writes, whose client left while they waited, by class.",
-		}, []string{"class"})),
-		waited: newObservers(auto.NewHistogramVec(prometheus.HistogramOpts{
-			Name:                        "sidestep_admission_wait_seconds",
-			Help:                        "Time that searches, and writes, waited, of those that did, however that ended.",
-			Buckets:                     durationBuckets,
-			NativeHistogramBucketFactor: nativeBucketFactor,
-		}, []string{"class"})),
+		}, []string{"class", "reason"}),
+		dropped: newCounter[string](auto, "sidestep_admission_dropped_total",
+			"Searches, and writes, whose client left while they waited, by class.", "class", nil),
+		waited: newTimes(auto, "sidestep_admission_wait_seconds",
+			"Time that searches, and writes, waited, of those that did, however that ended.", "class"),
 	}
 	for _, k := range slices.Concat(p.admission.classes, p.writes.classes) {
-		m.dropped.with(k.Name)
-		m.waited.with(k.Name)
+		m.dropped.WithLabelValues(k.Name)
+		m.waited.WithLabelValues(k.Name)
 		for _, why := range admission.Reasons() {
-			m.refusals.with(k.Name, string(why))
+			m.refusals.WithLabelValues(k.Name, string(why))
 		}
 	}
-	for _, mode := range admission.Modes() {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "sidestep_admission_mode",
-			Help:        "1 for the mode in force.",
-			ConstLabels: prometheus.Labels{"mode": string(mode)},
-		}, func() float64 {
-			if p.AdmissionMode() == mode {
-				return 1
-			}
-			return 0
-		})
-	}
+	showMode(auto, "sidestep_admission_mode", admission.Modes(), p.AdmissionMode)
 	auto.NewCounterFunc(prometheus.CounterOpts{
 		Name: "sidestep_admission_fail_open_total",
 		Help: "Searches that were admitted although nothing is known of the load of some of their nodes.",

@@ -58,6 +58,10 @@ func (x *exchange) answer(t *try) {
 		x.bulk.left = x.gone() // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)
+	if t.resp.StatusCode == http.StatusSwitchingProtocols {
+		x.tunnel(t)
+		return
+	}
 	announced := x.writeHead(t)
 	err := x.copyBody(t)
 	if err == nil {
@@ -135,9 +139,6 @@ func (x *exchange) flush() error {
 func (x *exchange) copyBody(t *try) error {
 	if t.resp.Body == http.NoBody || x.Method == http.MethodHead {
 		return nil
-	}
-	if t.readErr == nil {
-		x.watch()
 	}
 	if t.readErr == nil && len(t.begin) == 0 && !ready(t.resp.Body) {
 		if err := x.flush(); err != nil { // the head

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -32,8 +31,6 @@ func (x *exchange) attempts() *try {
 		case attempt.Pause:
 			x.pause(next.After)
 			next = x.asWritten()
-		case attempt.Lacking:
-			next = x.noNode(time.Now())
 		case attempt.Unchanged:
 			next = x.asWritten()
 		case attempt.Wait:
@@ -143,13 +140,16 @@ func (x *exchange) asWritten() attempt.Action {
 func (x *exchange) pick(t *try, now time.Time) bool {
 	wanted, round := t.decision.Coordinator, 0
 	if !t.steered {
-		wanted, round = cmp.Or(x.bulk.wants(), x.near), x.round
+		wanted, round = x.near, x.round
 	}
 	x.mu.Lock()
 	tried, failed := x.tried(), x.avoid
 	again := tried[round:]
 	if len(x.view.coordinating) == 0 { // the addresses that were given lead to all of them
 		again = x.unreached(round)
+	}
+	if x.lacks { // there would be no room for any connection
+		tried, again = append(tried, x.unconnected()...), append(slices.Clone(again), x.unconnected()...)
 	}
 	x.mu.Unlock()
 	for _, but := range [...][]*selection.Node{failed, nil} {
@@ -173,12 +173,9 @@ func (x *exchange) tried() []*upstream {
 	return out
 }
 
-// connectedElsewhere reports whether there is an idle connection to a node that was not tried in this round. x.mu is held.
-func (x *exchange) connectedElsewhere() bool {
-	tried := x.tried()[x.round:]
-	return slices.ContainsFunc(x.view.upstreams, func(u *upstream) bool {
-		return u != nil && u.node.Alive() && !slices.Contains(tried, u) && u.leg.Idle()
-	})
+// unconnected returns the upstreams to which there is no idle connection.
+func (x *exchange) unconnected() []*upstream {
+	return slices.DeleteFunc(slices.Concat(x.view.upstreams, x.p.seeds), func(u *upstream) bool { return u == nil || u.leg.Idle() })
 }
 
 // unreached returns where the request could not be sent, from an attempt on. x.mu is held.
@@ -278,8 +275,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
 		unreachable := t.cause == attempt.Unreachable
-		lack := unreachable && cluster.OwnLack(t.err)
-		r.Late, r.Lack = lack || unreachable && leg.Timeout(t.err), lack && !x.connectedElsewhere()
+		x.lacks = unreachable && cluster.OwnLack(t.err)
+		r.Late = x.lacks || unreachable && leg.Timeout(t.err)
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {
@@ -288,8 +285,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	x.learn(t, now, gone)
 	x.note(t, now, gone)
 	switch next.Do {
-	case attempt.Steer, attempt.Unchanged, attempt.Pause, attempt.Lacking:
-		x.p.metrics.failovers.with(string(t.cause)).Inc()
+	case attempt.Steer, attempt.Unchanged, attempt.Pause:
+		x.p.metrics.failovers.WithLabelValues(string(t.cause)).Inc()
 		x.abandonOthers(t.number, now)
 	case attempt.Answer:
 		x.abandonOthers(next.Attempt, now)
@@ -336,6 +333,9 @@ func (x *exchange) await() attempt.Action {
 func (x *exchange) pause(d time.Duration) {
 	x.waitsFor(d)
 	x.round = len(x.tries)
+	x.mu.Lock()
+	x.lacks = false
+	x.mu.Unlock()
 }
 
 // waitsFor waits before nodes are asked again, and reports false if the client leaves meanwhile.
@@ -373,7 +373,7 @@ func (x *exchange) winner(number int) *try {
 			result = hedgeWon
 		}
 		x.p.hedges.Ended(won)
-		x.p.metrics.hedges.with(result).Inc()
+		x.p.metrics.hedges.WithLabelValues(result).Inc()
 	}
 	if number < 0 {
 		return nil

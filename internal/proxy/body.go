@@ -41,11 +41,11 @@ func (x *exchange) hold() bool {
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
+	x.asking = x.asking && r.ContentLength > limit // else reading the body tells the client to send it
 	switch {
-	case r.ContentLength <= limit:
-		x.asking = false // reading the body tells the client to send it
 	case x.asking: // the engine tells it
 		limit = 0
+	case r.ContentLength <= limit:
 	case x.admits && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:

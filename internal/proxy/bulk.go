@@ -222,7 +222,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
 	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
 	shard, how := x.p.pickShard(x.view, at.book, copies, now)
-	x.p.metrics.bulk.choices.with(string(how)).Inc()
+	x.p.metrics.bulk.choices.WithLabelValues(string(how)).Inc()
 	at.shard = shard
 	b.places = append(b.places, at)
 	if n := x.view.primary(copies, shard*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
@@ -271,8 +271,9 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 // that another node can be tried if it was not sent, else the beginning.
 func (x *exchange) holdBulk() bool {
 	b, o, limit := x.bulk, &x.p.o.Bulk, x.p.o.MaxHeldBody
+	x.asking = x.asking && x.r.ContentLength > limit // as in hold
 	switch {
-	case x.asking: // reading would tell the client to send the body
+	case x.asking:
 		return x.holdFrom(b, 0)
 	case x.r.ContentLength > limit:
 		return x.holdFrom(b, bulkPrefix)
@@ -283,22 +284,13 @@ func (x *exchange) holdBulk() bool {
 	return x.holdFrom(b, limit)
 }
 
-// wants returns the best coordinating node for the bulk, nil if any will do.
-func (b *bulkWrite) wants() *selection.Node {
-	if b == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.node
-}
-
-// sending is called when the bulk is about to be sent. The time of a bulk that was read
+// sending is called when the bulk is about to be sent, through the node of the first shard. The time of a bulk that was read
 // before counts for the pace of its shard, unless it waits for a refresh.
 func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.explain()
+	b.x.near = b.node
 	b.timed = !b.x.streams && !b.line.Refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)

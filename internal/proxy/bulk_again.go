@@ -91,9 +91,9 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	}
 	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
-	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
+	x.p.metrics.bulk.repeats.WithLabelValues(repeatPrepared).Inc()
 	if matched {
-		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
+		x.p.metrics.bulk.repeats.WithLabelValues(repeatMatched).Inc()
 	}
 	return minted
 }
@@ -189,7 +189,7 @@ func (x *exchange) bodyToSend() []byte {
 	if x.bulk.repeats() && !x.bulk.again.create && x.received() {
 		x.bulk.again.create = true
 		x.body, _ = x.bulk.rewrite(x.bulk.again)
-		x.p.metrics.bulk.repeats.with(repeatSent).Inc()
+		x.p.metrics.bulk.repeats.WithLabelValues(repeatSent).Inc()
 	}
 	return x.body
 }
@@ -222,7 +222,7 @@ func (b *bulkWrite) remember(now time.Time) {
 		return
 	}
 	x.p.o.Bulk.Books.Ambiguous.Remember(b.again.key, b.again.minted, now)
-	x.p.metrics.bulk.repeats.with(repeatRemembered).Inc()
+	x.p.metrics.bulk.repeats.WithLabelValues(repeatRemembered).Inc()
 }
 
 // restore corrects the result of a repetition. An id that is taken was taken by this bulk

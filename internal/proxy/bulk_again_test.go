@@ -193,9 +193,16 @@ func breakConnection(w http.ResponseWriter) {
 const twoDocuments = "{\"index\":{}}\n{\"n\":1}\n{\"create\":{}}\n{\"n\":2}\n"
 
 func TestABulkIsRepeatedWithoutDocumentsStoredTwice(t *testing.T) {
+	for _, expect := range []string{"", "100-continue"} {
+		t.Run(expect, func(t *testing.T) { testABulkIsRepeated(t, expect) })
+	}
+}
+
+func testABulkIsRepeated(t *testing.T, expect string) {
+	t.Helper()
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	s.broken = breakConnection
-	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Expect", expect)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	seen := h.seen()
 	require.Len(t, seen, 2)

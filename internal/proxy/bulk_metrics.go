@@ -30,7 +30,7 @@ const (
 
 // bulkMetrics are the metrics of bulks that sidestep reads.
 type bulkMetrics struct {
-	bulks, operations, items, choices, repeats *counters
+	bulks, operations, items, choices, repeats *prometheus.CounterVec
 	retried                                    prometheus.Counter
 	sizes                                      prometheus.Histogram
 }
@@ -38,26 +38,21 @@ type bulkMetrics struct {
 func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	auto := promauto.With(reg)
 	m := &bulkMetrics{
-		bulks: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_bulks_total",
-			Help: "Bulks while bulk.single_shard or bulk.routing_size names indices, by result: one_shard (all operations were given a routing), one_slot (the same, some in place of the client's routing), mixed (some operations were given one), passed.",
-		}, []string{"result"})),
-		operations: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_bulk_operations_total",
-			Help: "Operations of these bulks: planned (given a routing), or the reason why they stayed unchanged.",
-		}, []string{"plan"})),
-		items: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_bulk_items_total",
-			Help: "Items of the answers to these bulks by outcome, where the answer could be read.",
-		}, []string{"outcome"})),
-		choices: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_bulk_choices_total",
-			Help: "Shards chosen for bulks: even (no shard is in trouble), avoided (one that is not in trouble), bound (the others have as much as bulk.max_skew allows, so those in trouble get some), all_sick.",
-		}, []string{"choice"})),
-		repeats: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_bulk_repeats_total",
-			Help: "With bulk.idempotent: bulks prepared to be repeated, repeated after a connection broke, remembered as it is unknown whether they were stored, and recognised when the client sent them again.",
-		}, []string{"event"})),
+		bulks: newCounter(auto, "sidestep_bulks_total",
+			"Bulks while bulk.single_shard or bulk.routing_size names indices, by result: one_shard (all operations were given a routing), one_slot (the same, some in place of the client's routing), mixed (some operations were given one), passed.",
+			"result", []string{bulkOneShard, bulkOneSlot, bulkMixed, bulkPassed}),
+		operations: newCounter(auto, "sidestep_bulk_operations_total",
+			"Operations of these bulks: planned (given a routing), or the reason why they stayed unchanged.",
+			"plan", append(bulk.Reasons(), operationPlanned)),
+		items: newCounter(auto, "sidestep_bulk_items_total",
+			"Items of the answers to these bulks by outcome, where the answer could be read.",
+			"outcome", []string{itemOK, itemRejected, itemFailed}),
+		choices: newCounter(auto, "sidestep_bulk_choices_total",
+			"Shards chosen for bulks: even (no shard is in trouble), avoided (one that is not in trouble), bound (the others have as much as bulk.max_skew allows, so those in trouble get some), all_sick.",
+			"choice", bulk.Choices()),
+		repeats: newCounter(auto, "sidestep_bulk_repeats_total",
+			"With bulk.idempotent: bulks prepared to be repeated, repeated after a connection broke, remembered as it is unknown whether they were stored, and recognised when the client sent them again.",
+			"event", []string{repeatPrepared, repeatSent, repeatRemembered, repeatMatched}),
 		retried: auto.NewCounter(prometheus.CounterOpts{
 			Name: "sidestep_bulk_retried_items_total",
 			Help: "With bulk.retry_rejected: operations that were repeated after the engine rejected them.",
@@ -69,22 +64,6 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 			NativeHistogramBucketFactor: nativeBucketFactor,
 		}),
 	}
-	for _, result := range []string{bulkOneShard, bulkOneSlot, bulkMixed, bulkPassed} {
-		m.bulks.with(result)
-	}
-	m.operations.with(operationPlanned)
-	for _, r := range bulk.Reasons() {
-		m.operations.with(string(r))
-	}
-	for _, outcome := range []string{itemOK, itemRejected, itemFailed} {
-		m.items.with(outcome)
-	}
-	for _, event := range []string{repeatPrepared, repeatSent, repeatRemembered, repeatMatched} {
-		m.repeats.with(event)
-	}
-	for _, c := range bulk.Choices() {
-		m.choices.with(string(c))
-	}
 	reg.MustRegister(&skewCollector{p: p, desc: prometheus.NewDesc("sidestep_bulk_skew",
 		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index; absent before that is eight bulks a shard.", []string{"index"}, nil)})
 	return m
@@ -92,8 +71,8 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 
 // passed counts a bulk that is not read.
 func (m *bulkMetrics) passed(why bulk.Reason) {
-	m.bulks.with(bulkPassed).Inc()
-	m.operations.with(string(why)).Inc()
+	m.bulks.WithLabelValues(bulkPassed).Inc()
+	m.operations.WithLabelValues(string(why)).Inc()
 }
 
 // observe counts a bulk that has ended.
@@ -107,15 +86,15 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 			result = bulkOneSlot
 		}
 	}
-	m.bulks.with(result).Inc()
+	m.bulks.WithLabelValues(result).Inc()
 	m.sizes.Observe(float64(t.Operations))
-	m.operations.with(operationPlanned).Add(float64(t.Planned))
+	m.operations.WithLabelValues(operationPlanned).Add(float64(t.Planned))
 	for why, n := range t.Passed {
-		m.operations.with(string(why)).Add(float64(n))
+		m.operations.WithLabelValues(string(why)).Add(float64(n))
 	}
-	m.items.with(itemOK).Add(float64(b.items.ok))
-	m.items.with(itemRejected).Add(float64(b.items.rejected))
-	m.items.with(itemFailed).Add(float64(b.items.other))
+	m.items.WithLabelValues(itemOK).Add(float64(b.items.ok))
+	m.items.WithLabelValues(itemRejected).Add(float64(b.items.rejected))
+	m.items.WithLabelValues(itemFailed).Add(float64(b.items.other))
 }
 
 // itemCount counts the items in the answer to a bulk by their status, while it streams. A

@@ -130,7 +130,7 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult, broken bool) {
 	t, now := newTry(x), time.Now()
 	t.query, t.body = x.query, body
-	if t.upstream = x.p.pick(x.view, x.bulk.wants(), nil, nil, now); t.upstream == nil {
+	if t.upstream = x.p.pick(x.view, x.near, nil, nil, now); t.upstream == nil {
 		t.release()
 		return nil, false
 	}

@@ -31,6 +31,7 @@ func (x *exchange) classify() {
 	// may be sent: its answers would go to others that use the connection. So none other is passed on.
 	x.asking = r.ContentLength != 0 && asksFirst(r.Header.Get("Expect"))
 	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
+	x.protocol = protocolOf(r)
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength < 0 {
 		x.trailer = make(http.Header) // receives trailers that were not announced
 		r.Trailer = x.trailer

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"slices"
@@ -47,6 +46,8 @@ type exchange struct {
 	// asking says that the client waits to be told by the engine to send its body
 	// (Expect: 100-continue).
 	asking bool
+	// protocol is what the client asks for on its connection (Upgrade), other than HTTP; empty: nothing.
+	protocol string
 
 	// From hold. body is the held request body. streams says that the body is not held
 	// and streams: it is too large, or the request is not steered.
@@ -66,7 +67,7 @@ type exchange struct {
 	plan  *cluster.Plan
 	first *try // the decision; nil if the request is not steered
 	// near is the node to send it through although it is not steered, as it alone has the
-	// copies; may be nil.
+	// copies, or the primary one of a bulk; may be nil.
 	near  *selection.Node
 	items *multiSearch
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
@@ -93,12 +94,12 @@ type exchange struct {
 	round int // index in tries where the current round of the client's own request begins
 
 	mu      sync.Mutex
+	lacks   bool // this process had no room for the connection of the last attempt
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
-	timer   *time.Timer   // of the hedge
-	armed   bool          // the timer may run, or a hedge be chosen, and holds the exchange
-	left    time.Duration // how long the timer is to run again before the first attempt is late
+	timer   *time.Timer // of the hedge
+	armed   bool        // the timer may run, or a hedge be chosen, and holds the exchange
 	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
 	parts   *time.Timer
 	aborted bool // the attempts were aborted, as the client has left
@@ -235,12 +236,3 @@ func (t *try) release() {
 
 // lists reports whether the attempt has a list of nodes.
 func (t *try) lists() bool { return t.steered && t.decision.Reason.Lists() }
-
-// exchangeKey is the key of the exchange in a request's context.
-type exchangeKey struct{}
-
-func withExchange(ctx context.Context, x *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
-}
-
-func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }

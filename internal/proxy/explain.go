@@ -218,7 +218,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 		e.Coordinator = d.Coordinator.Name
 	}
 	if e.Steered = x.mode() == ModeRoute && d.Reason.Lists(); e.Steered {
-		e.Preference = es.SetPreference("", x.view.preferences.of(d.Nodes, x.soft))
+		e.Preference = es.SetPreference("", preference(d.Nodes, x.soft))
 	}
 	e.Shards = p.explainShards(x, d, now)
 	e.ShardsOmitted = len(x.plan.Shards) - len(e.Shards)

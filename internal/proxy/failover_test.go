@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/selection"
@@ -307,7 +306,7 @@ func testConnectionsAreAwaited(t *testing.T, why error, often int64) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	h := start(t, 3, func(o *Options) { o.Transport.DialContext, o.Transport.DisableKeepAlives = dial, true })
+	h := start(t, 3, func(o *Options) { o.Leg.Dial, o.Leg.MaxIdle = dial, -1 })
 	for _, request := range [][2]string{{"POST", "/idx/_search"}, {"GET", "/_cat/nodes"}, {"PUT", "/idx/_doc/1"}} {
 		late.Store(often)
 		resp, _ := h.do(request[0], request[1], `{}`)
@@ -455,10 +454,9 @@ func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
 	seed, err := url.Parse(down.URL)
 	require.NoError(t, err)
 	selector := selection.New(selection.Options{Epoch: time.Now()})
-	p, err := New(Options{
-		Seeds: []*url.URL{seed}, Transport: &http.Transport{}, Selector: selector, Mode: ModeRoute,
-		Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: prometheus.NewRegistry(),
-	})
+	o := options(selector, seed)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p, err := New(o)
 	require.NoError(t, err)
 	for range 20 {
 		w := httptest.NewRecorder()

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
@@ -66,13 +64,9 @@ func overTLS(t *testing.T, bad func(net.Conn)) (front *httptest.Server, served *
 	})
 	seeds = append(seeds, &url.URL{Scheme: "https", Host: l.Addr().String()})
 	selector := selection.New(selection.Options{Epoch: time.Now()})
-	p, err := New(Options{
-		Seeds: seeds, Selector: selector, Mode: ModeRoute, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		Transport: &http.Transport{
-			DisableCompression: true, TLSHandshakeTimeout: 200 * time.Millisecond, MaxIdleConnsPerHost: 8,
-			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		},
-	})
+	o := options(selector, seeds...)
+	o.Leg.HandshakeTimeout, o.Leg.MaxIdle, o.Leg.TLS = 200*time.Millisecond, 8, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	p, err := New(o)
 	require.NoError(t, err)
 	front = httptest.NewServer(p)
 	t.Cleanup(func() {
@@ -466,7 +460,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 func TestANodeBreaksOffBeforeItAskedForTheBody(t *testing.T) {
 	const thinks = 20 * time.Millisecond
 	h := start(t, 1, func(o *Options) {
-		o.Transport = &http.Transport{DisableCompression: true, ExpectContinueTimeout: thinks}
+		o.Leg.ContinueTimeout = thinks
 	})
 	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()

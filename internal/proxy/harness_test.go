@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/leg"
 	"sidestep/internal/selection"
 )
 
@@ -48,6 +50,21 @@ type harness struct {
 	answer func(node string, w http.ResponseWriter, r *http.Request)
 }
 
+// options are those of a proxy that is told of nothing.
+func options(s *selection.Selector, seeds ...*url.URL) Options {
+	return Options{
+		Seeds:    seeds,
+		Leg:      leg.Options{Dial: new(net.Dialer).DialContext, MaxIdle: 2},
+		Selector: s,
+		Learn:    func(string, string) {}, Refresh: func() {}, Touch: func() {}, Use: func(*cluster.Plan) {},
+		Mode:        ModeRoute,
+		MaxHeldBody: 1 << 20, MaxHeldBodies: 64 << 20, MaxPlacementAge: time.Minute,
+		Explain: ExplainOn, Open: func() bool { return false },
+		Probers: func() int { return 1 }, OnProbe: func(string, time.Duration) {},
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	}
+}
+
 func start(t testing.TB, nodes int, change func(*Options)) *harness {
 	t.Helper()
 	h := &harness{t: t}
@@ -61,17 +78,9 @@ func start(t testing.TB, nodes int, change func(*Options)) *harness {
 	h.selector = selection.New(selection.Options{Epoch: time.Now().Add(-time.Minute)})
 	seed, err := url.Parse(h.nodes[0].URL)
 	require.NoError(t, err)
-	o := Options{
-		Seeds:       []*url.URL{seed},
-		Transport:   &http.Transport{DisableCompression: true},
-		Selector:    h.selector,
-		Learn:       func(target, routing string) { h.record(&h.learned, target+"|"+routing) },
-		LearnLayout: func(index string) { h.record(&h.learned, "layout of "+index) },
-		Refresh:     func() {},
-		Mode:        ModeRoute,
-		Logger:      slog.New(slog.DiscardHandler),
-		Registerer:  prometheus.NewRegistry(),
-	}
+	o := options(h.selector, seed)
+	o.Learn = func(target, routing string) { h.record(&h.learned, target+"|"+routing) }
+	o.LearnLayout = func(index string) { h.record(&h.learned, "layout of "+index) }
 	if change != nil {
 		change(&o)
 	}

@@ -16,19 +16,17 @@ const (
 	hedgeUnlikely   = "unlikely" // to win, as those made before lost
 )
 
-// armHedge sets the timer that fires when the first attempt is late and, before that, when
-// the client is to be watched. x.mu is held, and the attempt is recorded: if the process stands still
-// now, the timer fires before anything else is done.
+// armHedge sets the timer that fires when the first attempt is late. x.mu is held, and the attempt is recorded: if the
+// process stands still now, the timer fires before anything else is done.
 func (x *exchange) armHedge() {
-	delay, overdue, ok := x.p.hedges.Delay(x.kind(), x.Began)
+	late, overdue, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {
 		return
 	}
-	x.grace = overdue - delay
+	x.grace = overdue - late
 	x.refs.Add(1)
 	x.armed = true
-	x.left = max(0, delay-unwatched)
-	x.timer.Reset(delay - x.left)
+	x.timer.Reset(late)
 }
 
 // endHedge stops the timer: no hedge may start any more.
@@ -47,12 +45,9 @@ func (x *exchange) endHedge() {
 // avoids this node.
 func (x *exchange) overdue() {
 	defer x.release()
-	if x.early() {
-		return
-	}
 	now := time.Now()
 	x.mu.Lock()
-	if x.Attempts[0].Outcome != "" { // it has ended meanwhile, and another may follow it
+	if !x.armed || x.Attempts[0].Outcome != "" { // it has ended meanwhile, and another may follow it
 		x.armed = false
 		x.mu.Unlock()
 		return
@@ -98,24 +93,6 @@ func (x *exchange) lookInto(how attempt.Do, now time.Time) {
 		x.probed = true
 		x.p.o.Selector.Suspect(&x.first.decision, now)
 	}
-}
-
-// early begins to watch the client, and sets the timer for the rest of the time until the
-// attempt is late. It reports whether there is any, or no need for a hedge any more.
-func (x *exchange) early() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.armed {
-		return true
-	}
-	x.watchClient()
-	left := x.left
-	if x.left = 0; left == 0 {
-		return false
-	}
-	x.refs.Add(1)
-	x.timer.Reset(left)
-	return true
 }
 
 // handOver gives the action after a hedge to the handler's goroutine, if that waits for
@@ -170,7 +147,7 @@ func (x *exchange) countUnmade() {
 	if x.p.hedges.Exhausted() {
 		result = hedgeOverBudget
 	}
-	x.p.metrics.hedges.with(result).Inc()
+	x.p.metrics.hedges.WithLabelValues(result).Inc()
 }
 
 // mostAlive reports whether more than half of the nodes are alive. If not, the cluster

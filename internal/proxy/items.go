@@ -135,7 +135,7 @@ func chooseTarget(x *exchange, item es.Item, now time.Time) *itemSearch {
 	x.p.o.Selector.Choose(&s.decision, one.selectionRequest(nil), now)
 	s.reason = string(s.decision.Reason)
 	if s.decision.Reason.Lists() {
-		s.preference = x.view.preferences.of(s.decision.Nodes, true)
+		s.preference = preference(s.decision.Nodes, true)
 	}
 	return s
 }

@@ -20,8 +20,8 @@ func TestForWantOfADescriptorOneNodeIsTriedAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var dials atomic.Int64
 	h := start(t, 3, func(o *Options) {
-		o.Transport.DisableKeepAlives = true
-		o.Transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		o.Leg.MaxIdle = -1
+		o.Leg.Dial = func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			cancel()
 			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
@@ -38,11 +38,8 @@ func TestForWantOfADescriptorIdleConnectionsAreUsed(t *testing.T) {
 	var gone context.CancelFunc
 	var dials atomic.Int64
 	h := start(t, 3, func(o *Options) {
-		dial := o.Transport.DialContext
-		if dial == nil {
-			dial = (&net.Dialer{}).DialContext
-		}
-		o.Transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := o.Leg.Dial
+		o.Leg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if dials.Add(1) == 1 {
 				return dial(ctx, network, address)
 			}

@@ -8,10 +8,6 @@ import (
 	"sidestep/internal/es"
 )
 
-// unwatched is how long a search runs before its client is watched for leaving. Most
-// searches are answered sooner, and watching costs more than checking once.
-const unwatched = 50 * time.Millisecond
-
 // parting is how long what may change something goes on after its client has left: the engines carry out what has arrived,
 // whoever waits for the answer. There are clients that wait for none.
 const parting = time.Second
@@ -27,13 +23,16 @@ func (x *exchange) changes() bool {
 	return false
 }
 
-// watchClient aborts the attempts when the client leaves. That closes the connections,
-// which cancels the search on the engine. x.mu is held.
-func (x *exchange) watchClient() {
+// watch has the attempts aborted when the client leaves. That closes the connections, which cancels the search on the
+// engine. It reports whether they were.
+func (x *exchange) watch() (aborted bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.unwatch == nil {
 		x.refs.Add(1)
 		x.unwatch = context.AfterFunc(x.r.Context(), x.leave)
 	}
+	return x.aborted
 }
 
 // leave is called when the client has left, on a goroutine of its own. It aborts all attempts: those at what may change
@@ -62,17 +61,6 @@ func (x *exchange) abort() {
 	for _, t := range x.tries {
 		t.message.Abort.Now()
 	}
-}
-
-// watch is watchClient, unless the hedge's timer will call it: that is while the timer
-// may run and no attempt has answered. It reports whether the attempts were aborted.
-func (x *exchange) watch() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.armed {
-		x.watchClient()
-	}
-	return x.aborted
 }
 
 // goesOn reports whether the request is carried out although its client has left: it may change something, is there as a

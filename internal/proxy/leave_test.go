@@ -4,12 +4,17 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/record"
 )
 
 // What a client writes before it leaves is sent through another node if the first one cannot be reached: nothing was sent.
@@ -21,7 +26,7 @@ func TestAWriteWhoseClientHasLeftIsSentThroughAnotherNode(t *testing.T) {
 		var refused atomic.Bool
 		dialing, left := make(chan struct{}), make(chan struct{})
 		h := start(t, 2, func(o *Options) {
-			o.Transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+			o.Leg.Dial = func(ctx context.Context, network, to string) (net.Conn, error) {
 				if refused.CompareAndSwap(false, true) {
 					close(dialing)
 					<-left
@@ -50,7 +55,7 @@ func TestAnExchangeIsNotHeldForAClientThatLeavesAtTheEnd(t *testing.T) {
 		require.NoError(t, err)
 		x := newExchange(h.proxy, nil, r)
 		x.Method = http.MethodPut
-		x.refs.Add(2) // one of the test, and one as of watchClient
+		x.refs.Add(2) // one of the test, and one as of watch
 		x.unwatch = func() bool { return false }
 		steps := []func(){x.leave, x.done}
 		if first == "done" {
@@ -63,4 +68,34 @@ func TestAnExchangeIsNotHeldForAClientThatLeavesAtTheEnd(t *testing.T) {
 		require.Equal(t, first == "leave", x.parts != nil)
 		x.release()
 	}
+}
+
+// A client is watched from the first attempt on, also before a second one is due.
+func TestAClientIsWatchedFromTheFirstAttemptOn(t *testing.T) {
+	h := startHedging(t, 3)
+	ctx, leave := context.WithCancel(t.Context())
+	x := newExchange(h.proxy, httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/idx/_search", strings.NewReader(`{}`)))
+	x.classify()
+	require.True(t, x.hold())
+	x.resolve()
+	x.choose()
+	x.rewrite()
+	x.machine = attempt.New(x.rule.Rule, h.proxy.budgetOf(x))
+	x.machine.Begin()
+	require.True(t, x.pick(x.first, x.now))
+	x.mu.Lock()
+	x.sent(x.first, record.Failover, x.now)
+	armed := x.armed
+	x.mu.Unlock()
+	x.endHedge() // which is not due, however long this takes
+	x.mu.Lock()
+	x.armed = armed
+	x.mu.Unlock()
+	require.True(t, armed)
+	require.False(t, x.watch())
+	leave()
+	require.Eventually(t, x.watch, patience, time.Millisecond)
+	x.armed = false
+	x.first.unlease()
+	x.done()
 }

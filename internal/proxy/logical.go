@@ -201,7 +201,7 @@ func (x *exchange) widenLine(w *slotSearch) {
 		x.request.Routing = ""
 	}
 	x.query = query
-	x.p.metrics.routed.with(string(result)).Inc()
+	x.p.metrics.routed.WithLabelValues(string(result)).Inc()
 }
 
 // explainWidened is widen for a request that is explained: it does not wait.
@@ -238,7 +238,7 @@ func (x *exchange) noteByID(target, routing string) {
 	names, _ := x.p.o.Bulk.IndicesOf(target)
 	for _, name := range names {
 		if _, ok := x.p.o.Bulk.logicalOf(name); ok {
-			x.p.metrics.routed.with(string(routedByID)).Inc()
+			x.p.metrics.routed.WithLabelValues(string(routedByID)).Inc()
 			return
 		}
 	}
@@ -252,7 +252,7 @@ func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
 	}
 	if !acceptanceOf(x.r.Header).lines {
 		x.query = es.DropRouting(x.query) // that of the request line at least
-		x.p.metrics.routed.with(string(routedUnreadable)).Inc()
+		x.p.metrics.routed.WithLabelValues(string(routedUnreadable)).Inc()
 		return body
 	}
 	x.longer = true
@@ -267,7 +267,7 @@ func (w *slotSearch) widenHeader(line []byte) []byte {
 	h, ok := es.ReadHeaderRouting(line, w.line)
 	switch {
 	case !ok:
-		w.p.metrics.routed.with(string(routedUnreadable)).Inc()
+		w.p.metrics.routed.WithLabelValues(string(routedUnreadable)).Inc()
 		return line
 	case h.Routing == "":
 		return line
@@ -279,7 +279,7 @@ func (w *slotSearch) widenHeader(line []byte) []byte {
 	if result == routedWidened && len(more) == 0 {
 		return line
 	}
-	w.p.metrics.routed.with(string(result)).Inc()
+	w.p.metrics.routed.WithLabelValues(string(result)).Inc()
 	if result != routedWidened {
 		return h.With(line, "")
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/attempt"
@@ -17,6 +19,11 @@ import (
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
+
+// tallied returns what a counter has counted.
+func tallied(c *prometheus.CounterVec, labels ...string) int {
+	return int(testutil.ToFloat64(c.WithLabelValues(labels...)))
+}
 
 // TestEveryReasonIsDocumented keeps the closed sets of labels and docs/metrics.md
 // together.

@@ -9,10 +9,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.done()
 	defer x.account()
 	x.classify()
-	if x.upgrades() {
-		x.upgrade()
-		return
-	}
 	x.widen()
 	if !x.hold() { // the body
 		return

@@ -60,17 +60,9 @@ func newProbing(t *testing.T, w wire) *probing {
 	selector := selection.New(selection.Options{Epoch: time.Now()})
 	var err error
 	p := &probing{registry: prometheus.NewRegistry()}
-	p.Proxy, err = New(Options{
-		Seeds:      []*url.URL{{Scheme: "http", Host: "seed:9200"}},
-		Transport:  &http.Transport{},
-		Selector:   selector,
-		Learn:      func(string, string) {},
-		Refresh:    func() {},
-		Mode:       ModeRoute,
-		Probes:     &http.Client{Transport: w},
-		Logger:     slog.New(slog.NewTextHandler(&p.log, nil)),
-		Registerer: p.registry,
-	})
+	o := options(selector, &url.URL{Scheme: "http", Host: "seed:9200"})
+	o.Probes, o.Logger, o.Registerer = &http.Client{Transport: w}, slog.New(slog.NewTextHandler(&p.log, nil)), p.registry
+	p.Proxy, err = New(o)
 	require.NoError(t, err)
 	p.UseSnapshot(placed(3, func(i int) *url.URL { return &url.URL{Scheme: "http", Host: id(i) + ":9200"} }))
 	return p

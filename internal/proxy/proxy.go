@@ -9,11 +9,9 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"sync"
@@ -26,6 +24,7 @@ import (
 	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/leg"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
@@ -57,10 +56,8 @@ type Options struct {
 	// Seeds receive requests while no node address is known, always under static
 	// discovery, and if no node can be reached at its own address.
 	Seeds []*url.URL
-	// Transport is the template for each node's connections.
-	Transport *http.Transport
-	// Roots, if set, returns the authorities to trust at each handshake with a node.
-	Roots    func() *x509.CertPool
+	// Leg says how connections to nodes are made and kept. Its Address is not looked at.
+	Leg      leg.Options
 	Selector *selection.Selector
 	// Learn asks for a target to be looked up in the background.
 	Learn func(target, routing string)
@@ -69,9 +66,8 @@ type Options struct {
 	// Refresh says that the placement proved outdated.
 	Refresh func()
 	// Touch is called for each search before the decision, so that statistics are polled.
-	// May be nil.
 	Touch func()
-	// Use is called with the plan of each search. May be nil.
+	// Use is called with the plan of each search.
 	Use  func(*cluster.Plan)
 	Mode Mode
 	// When is WhenAlways if empty.
@@ -98,7 +94,7 @@ type Options struct {
 	// Explain says which clients may ask for decisions.
 	Explain Explain
 	// Open reports whether the cluster answers without credentials, as it has no
-	// security. If nil, it is assumed to have.
+	// security.
 	Open func() bool
 	// HedgeBudget is the share of steered searches that may be hedged; 0: none.
 	HedgeBudget float64
@@ -106,9 +102,9 @@ type Options struct {
 	MaxPlacementAge time.Duration
 	// Probes sends probes, with sidestep's own account; nil: none are sent.
 	Probes *http.Client
-	// Probers returns how many sidesteps probe the same nodes, as far as somebody tells; nil: nobody does.
+	// Probers returns how many sidesteps probe the same nodes, as far as somebody tells.
 	Probers func() int
-	// OnProbe, if set, is called with the time of each conclusive probe.
+	// OnProbe is called with the time of each conclusive probe.
 	OnProbe func(node string, took time.Duration)
 	// Records receives the trails of requests; nil: nothing is recorded.
 	Records *record.Recorder
@@ -127,7 +123,6 @@ type Proxy struct {
 	view     atomic.Pointer[view]
 	viewMu   sync.Mutex // serialises UseSnapshot and Close
 	seeds    []*upstream
-	reverse  *httputil.ReverseProxy // for upgrades
 	metrics  *metrics
 	hedges   *attempt.Hedges
 	probes   probes
@@ -160,33 +155,6 @@ func New(o Options) (*Proxy, error) {
 	if len(o.Seeds) == 0 {
 		return nil, fmt.Errorf("no upstream given")
 	}
-	if o.MaxHeldBody <= 0 {
-		o.MaxHeldBody = 1 << 20
-	}
-	if o.MaxHeldBodies <= 0 {
-		o.MaxHeldBodies = 64 << 20
-	}
-	if o.Explain == "" {
-		o.Explain = ExplainOn
-	}
-	if o.Open == nil {
-		o.Open = func() bool { return false }
-	}
-	if o.MaxPlacementAge <= 0 {
-		o.MaxPlacementAge = time.Minute
-	}
-	if o.Touch == nil {
-		o.Touch = func() {}
-	}
-	if o.Use == nil {
-		o.Use = func(*cluster.Plan) {}
-	}
-	if o.Probers == nil {
-		o.Probers = func() int { return 1 }
-	}
-	if o.OnProbe == nil {
-		o.OnProbe = func(string, time.Duration) {}
-	}
 	p := &Proxy{
 		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
 		admission: newSearchAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
@@ -210,7 +178,6 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.view.Store(&view{})
 	p.metrics = newMetrics(o.Registerer, p)
-	p.reverse = p.newUpgrader()
 	return p, nil
 }
 

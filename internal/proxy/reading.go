@@ -82,7 +82,7 @@ func (b *bulkWrite) awaitReading(now time.Time) {
 		return
 	}
 	c := b.connection()
-	remembered := b.x.p.metrics.bulk.repeats.with(repeatRemembered)
+	remembered := b.x.p.metrics.bulk.repeats.WithLabelValues(repeatRemembered)
 	settle := b.x.p.o.Bulk.Books.Ambiguous.Answered(b.again.key, b.again.minted, c.Unread, now)
 	c.Settle(func(unread bool) {
 		if settle(unread, time.Now()) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
@@ -47,40 +46,20 @@ func (t *try) rewrite() bool {
 	case !x.fits(): // nor would it with a list, which may be written in many places
 		return false
 	}
-	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, t.soft))
+	t.query = es.SetPreference(t.query, preference(t.decision.Nodes, t.soft))
 	return es.FitsRequestLine(x.Method, x.Path, t.query)
 }
 
-// preferences caches the preferences for sets of nodes, of which a cluster uses few at a
-// time. It is safe for concurrent use without locks.
-type preferences [64]atomic.Pointer[preference]
-
-type preference struct {
-	nodes []*selection.Node
-	soft  bool
-	value string
-}
-
-// of returns the preference that lists nodes.
-func (c *preferences) of(nodes []*selection.Node, soft bool) string {
-	h := uint64(len(nodes))
-	for _, n := range nodes {
-		h = h*31 + uint64(len(n.ID)) + uint64(n.ID[0]) + uint64(n.ID[len(n.ID)-1])<<8
-	}
-	slot := &c[h%uint64(len(c))]
-	if p := slot.Load(); p != nil && p.soft == soft && slices.Equal(p.nodes, nodes) {
-		return p.value
-	}
+// preference returns the preference that lists nodes; soft: the engine may use others, too.
+func preference(nodes []*selection.Node, soft bool) string {
 	ids := make([]string, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.ID
 	}
-	p := &preference{nodes: slices.Clone(nodes), soft: soft, value: es.OnlyNodes(ids)}
 	if soft {
-		p.value = es.PreferNodes(ids)
+		return es.PreferNodes(ids)
 	}
-	slot.Store(p)
-	return p.value
+	return es.OnlyNodes(ids)
 }
 
 // leavesOut returns the names of headers that are not sent upstream, beside the
@@ -182,6 +161,9 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)
+	}
+	if x.protocol != "" {
+		dst = append(append(append(dst, "Connection: Upgrade\r\nUpgrade: "...), x.protocol...), "\r\n"...)
 	}
 	if x.asking { // it concerns the body, which streams
 		dst = append(dst, "Expect: 100-continue\r\n"...)

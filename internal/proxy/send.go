@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +54,7 @@ func (x *exchange) carry(t *try) (*http.Response, error) {
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
 	m := &t.message
-	m.Method, m.Head, m.Repeatable = x.Method, t.outHead, x.rule.Repeatable && x.bulk == nil
+	m.Method, m.Head, m.Repeatable, m.Upgrade = x.Method, t.outHead, x.rule.Repeatable && x.bulk == nil, x.protocol != ""
 	switch trailer := x.trailer; {
 	case x.streams:
 		m.Stream = &leg.Stream{
@@ -70,8 +69,8 @@ func (x *exchange) carry(t *try) (*http.Response, error) {
 	if t.number == 0 {
 		m.Interim = x.passInterim
 	}
-	if aborted := x.watch(); aborted || x.r.Context().Err() != nil && !x.changes() {
-		m.Abort.Now() // it may not be watched yet
+	if aborted := x.watch(); aborted || x.r.Context().Err() != nil && !x.changes() { // or it is about to be
+		m.Abort.Now()
 	}
 	return t.upstream.leg.Do(m)
 }
@@ -103,35 +102,14 @@ func (x *exchange) interim(status int, header http.Header) {
 	clear(h)
 }
 
-// legOptions returns the options of connections to u, as the template of transports has
-// them.
-func legOptions(u *url.URL, of Options) leg.Options {
-	template := of.Transport
-	o := leg.Options{
-		Address: address(u), Roots: of.Roots, Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
-		MaxIdle: template.MaxIdleConnsPerHost, IdleTimeout: template.IdleConnTimeout, ContinueTimeout: template.ExpectContinueTimeout,
+// legTo returns the options of connections to u.
+func legTo(u *url.URL, o leg.Options) leg.Options {
+	port := "443"
+	if o.Address = u.Host; u.Scheme != "https" {
+		o.TLS, port = nil, "80"
 	}
-	if o.MaxIdle == 0 {
-		o.MaxIdle = http.DefaultMaxIdleConnsPerHost
-	}
-	if template.DisableKeepAlives {
-		o.MaxIdle = -1
-	}
-	if u.Scheme == "https" {
-		if o.TLS = template.TLSClientConfig; o.TLS == nil {
-			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
+	if u.Port() == "" {
+		o.Address += ":" + port
 	}
 	return o
-}
-
-// address returns host and port of u.
-func address(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Host
-	case u.Scheme == "https":
-		return u.Host + ":443"
-	}
-	return u.Host + ":80"
 }

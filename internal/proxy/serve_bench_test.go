@@ -61,11 +61,11 @@ func benchmarkServe(b *testing.B, name string, rules *record.Rules) {
 			o.Records = record.NewRecorder()
 			o.Records.Use(*rules)
 		}
-		o.Transport = &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		o.Leg.Dial = func(context.Context, string, string) (net.Conn, error) {
 			client, node := net.Pipe()
 			go cannedNode(node)
 			return client, nil
-		}}
+		}
 	})
 	for _, c := range []struct{ name, method, uri, body string }{
 		{"steered", http.MethodPost, "/idx/_search?routing=7", "{}"},

@@ -34,7 +34,7 @@ const maxSniffed = 16 << 20
 func (p *Proxy) addressFor(x *exchange) string {
 	address := p.o.Sniff.address(x.r)
 	if address == "" {
-		p.metrics.sniffs.with(sniffPassed).Inc()
+		p.metrics.sniffs.WithLabelValues(sniffPassed).Inc()
 		p.sniffed.Do(func() {
 			p.o.Logger.Info("a client asks for the nodes' addresses and may go around sidestep: clients.sniff: rewrite keeps it", "path", x.Path)
 		})
@@ -60,7 +60,7 @@ func (s Sniff) address(r *http.Request) string {
 // cannot be parsed stays unchanged.
 func (x *exchange) rewriteAddresses(t *try) {
 	result := sniffPassed
-	defer func() { x.p.metrics.sniffs.with(result).Inc() }()
+	defer func() { x.p.metrics.sniffs.WithLabelValues(result).Inc() }()
 	h := t.resp.Header
 	if t.resp.StatusCode != http.StatusOK || h.Get("Content-Encoding") != "" || !es.AcceptsJSON(h.Get("Content-Type")) {
 		return

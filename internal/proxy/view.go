@@ -21,8 +21,7 @@ type view struct {
 	coordinating []*selection.Node
 	// spare are those without data that coordinate, if requests are not to be sent through them
 	// while another node can be reached.
-	spare       []*selection.Node
-	preferences *preferences
+	spare []*selection.Node
 	// longestBody is how many bytes of a body each node takes.
 	longestBody int64
 }
@@ -46,7 +45,6 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		nodes:     o.Selector.Update(infos, now),
 		upstreams: make([]*upstream, len(s.Nodes)),
 
-		preferences: new(preferences),
 		longestBody: longestBody(s.Nodes),
 	}
 	for i, n := range s.Nodes {
@@ -100,7 +98,7 @@ func (v *view) upstream(n *selection.Node) *upstream {
 	return nil
 }
 
-// upstream is a node's address and its connections. The leg carries all requests but upgrades.
+// upstream is a node's address and its connections.
 type upstream struct {
 	node *selection.Node
 	url  *url.URL
@@ -108,7 +106,7 @@ type upstream struct {
 }
 
 func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
-	return &upstream{node: n, url: u, leg: leg.New(legOptions(u, o))}
+	return &upstream{node: n, url: u, leg: leg.New(legTo(u, o.Leg))}
 }
 
 // pick returns where to send a request: to the wanted node if it has an address, else to the

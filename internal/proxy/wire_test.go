@@ -185,7 +185,7 @@ func TestAnUpgradeIsAccountedFor(t *testing.T) {
 	unreachable.nodes[0].Close()
 	resp, _ := unreachable.do("GET", "/idx", "", "Connection", "Upgrade", "Upgrade", "other")
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-	require.InDelta(t, 1, testutil.ToFloat64(unreachable.proxy.metrics.requests.with("other", "not_steerable", "unreachable")), 0)
+	require.InDelta(t, 1, testutil.ToFloat64(unreachable.proxy.metrics.requests.WithLabelValues("other", "not_steerable", "unreachable")), 0)
 }
 
 // Little is kept of a compressed answer that decodes to nothing.

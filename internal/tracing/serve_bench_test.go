@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/leg"
 	"sidestep/internal/proxy"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
@@ -56,11 +57,11 @@ func front(tb testing.TB, tracer record.Tracer) *proxy.Proxy {
 	node := &url.URL{Scheme: "http", Host: "node:9200"}
 	p, err := proxy.New(proxy.Options{
 		Seeds: []*url.URL{node}, Selector: selector, Mode: proxy.ModeRoute, When: proxy.WhenAlways, Tracer: tracer,
-		Transport: &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		Leg: leg.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
 			client, node := net.Pipe()
 			go canned(node)
 			return client, nil
-		}},
+		}, MaxIdle: 2},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(tb, err)
