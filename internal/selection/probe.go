@@ -283,9 +283,6 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		return dst
 	}
 	r := &round{sent: at, burst: burst > 1, local: len(peers) == 0}
-	if r.local { // but two nodes that are well, or the only one that is left
-		peers = []*Node{via}
-	}
 	for _, n := range peers { // first: they must not be missing where room is short
 		r.entries = append(r.entries, entry{node: n, via: via})
 	}
@@ -298,6 +295,9 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		default:
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
+	}
+	if r.local { // but two nodes that are well, or the only one that is left
+		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {
 		p := &e.node.probe
