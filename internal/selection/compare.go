@@ -69,8 +69,9 @@ func (e *entry) uncompared(sent, at int64) {
 		} else {
 			p.unfit.Store(0)
 		}
-		p.untoldLast.Store(at)
-		p.untoldAt.CompareAndSwap(0, at)
+		if last := p.untoldLast.Swap(at); p.untoldAt.Load() == 0 || at-last > int64(roundLife) { // what told nothing is long ago
+			p.untoldAt.Store(at)
+		}
 	}
 }
 

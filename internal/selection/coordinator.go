@@ -39,12 +39,12 @@ func (n *Node) holds(least float64, at int64) float64 { return max(n.longerOf(le
 // One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
 // coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
 // every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
-// full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
-// about to leave, come last.
-func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
+// full, or sidestep may not ask, and the few would be sent everything. Then only those that cannot be reached, are
+// silent, ejected or avoided, or are about to leave, come last.
+func (n *Node) coordinatingRank(busy float64, at int64, few bool) float64 {
 	h := n.overheadAt(at) + n.reach.Mean()
 	switch {
-	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
+	case !n.usable() || n.leaves(at) || n.owes(at) || !few && !n.coordinates(at):
 		return h + unfitRank
 	case busy == 0:
 		return h
@@ -65,17 +65,12 @@ func (n *Node) busy(at int64) float64 {
 	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 
-// scarcity says that few nodes are left to coordinate: nothing speaks against fewer than half of
-// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say.
-type scarcity struct{ fit, sound bool }
-
-// coordinates reports whether nothing speaks against n as coordinating node.
+// coordinates reports whether nothing speaks against n as coordinating node. One that answered its last poll with an
+// error may fail whatever is sent through it.
 func (n *Node) coordinates(at int64) bool {
-	return n.health.condition() == Fine && n.answers(at) && !n.leaves(at)
+	fails := State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0
+	return n.health.condition() == Fine && n.answers(at) && !n.leaves(at) && !fails
 }
-
-// fails reports whether the last poll of n was answered with an error. It may fail whatever is sent through it.
-func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0 }
 
 // answers reports whether n can be reached, answered its last poll, and is not silent.
 func (n *Node) answers(at int64) bool {
@@ -86,26 +81,24 @@ func (n *Node) answers(at int64) bool {
 // local reports whether the node is in this client's zone, or zones do not count.
 func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
-// scarcity finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
-// all the same.
-func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.fails() || !n.coordinates(at) }) {
-		return scarcity{}
+// fewLeft reports whether something speaks against most of the nodes that may coordinate, and against one of those
+// asked for: else that is all the same.
+func fewLeft(nodes []*Node, at int64, of ...*Node) bool {
+	unfit := func(n *Node) bool { return !n.coordinates(at) }
+	if !slices.ContainsFunc(of, unfit) {
+		return false
 	}
-	all, fit, sound := 0, 0, 0
+	balance := 0
 	for _, n := range nodes {
-		if !n.mayCoordinate() {
-			continue
-		}
-		all++
-		if n.coordinates(at) {
-			fit++
-		}
-		if !n.fails() {
-			sound++
+		switch {
+		case !n.mayCoordinate():
+		case unfit(n):
+			balance--
+		default:
+			balance++
 		}
 	}
-	return scarcity{fit: twice*fit < all, sound: twice*sound < all}
+	return balance < 0
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -139,7 +132,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 		}
 		pool = d.through
 	}
-	few := t.s.scarcity(req.Nodes, t.at, pool...)
+	few := fewLeft(req.Nodes, t.at, pool...)
 	c := t.costs(d.sorted, pool, few)
 	d.sorted = c.ranks
 	spread := c.busy > 0 && twice*c.busy >= float64(len(pool)) && !req.OneShard()
@@ -175,7 +168,7 @@ type costs struct {
 }
 
 // costs finds out what it costs to go through each node of pool; ranks is room for that.
-func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
+func (t turn) costs(ranks []float64, pool []*Node, few bool) costs {
 	c := costs{ranks: ranks[:0], best: math.Inf(1)}
 	for _, n := range pool {
 		busy := n.busy(t.at)
@@ -192,7 +185,11 @@ func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
 // pick picks one of pool in turn among those about as good as the best that do not
 // coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
 func (t turn) pick(inTurn, pool []*Node, c costs) (*Node, []*Node) {
-	limit, busy := asGood(c.best, c.response), busyCoordinator(pool)
+	var total float64 // requests that they coordinate
+	for _, n := range pool {
+		total += float64(n.coordinating.Load())
+	}
+	limit, busy := asGood(c.best, c.response), int64(bounded(total, float64(len(pool))))
 	least, cheapest := math.Inf(1), (*Node)(nil)
 	for i, n := range pool {
 		if c.ranks[i] <= limit && n.coordinating.Load() <= busy {
@@ -221,16 +218,6 @@ func (n *Node) coordinatingCost(rank, response float64) float64 {
 	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
 }
 
-// busyCoordinator returns up to how many requests a node of the pool may coordinate until it skips
-// its turn.
-func busyCoordinator(pool []*Node) int64 {
-	total := int64(0)
-	for _, n := range pool {
-		total += n.coordinating.Load()
-	}
-	return int64(bounded(float64(total), float64(len(pool))))
-}
-
 // Coordinator returns the node to send a request to that is not steered, picked as for one that is. Nodes of nodes for
 // which usable returns false are not considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
@@ -241,7 +228,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 			pool = append(pool, n)
 		}
 	}
-	c := t.costs(nil, pool, s.scarcity(nodes, t.at, pool...))
+	c := t.costs(nil, pool, fewLeft(nodes, t.at, pool...))
 	if c.response > 0 { // of a request that goes to one node the usual one counts
 		held := make([]float64, len(pool))
 		for i, n := range pool {

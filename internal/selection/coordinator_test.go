@@ -46,7 +46,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), scarcity{}), 0.1)
+		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), false), 0.1)
 	}
 }
 

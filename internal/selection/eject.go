@@ -239,11 +239,9 @@ func (n *Node) observeRejected(share float64, at int64) {
 	}
 }
 
-// rejects reports whether the node rejects searches, its queue being full: for a second, and
-// until a poll tells otherwise.
+// rejects reports whether the node rejects searches, its queue being full.
 func (n *Node) rejects(at int64) bool {
-	told := n.rejectedAt.Load()
-	return told != 0 && (at-told < int64(time.Second) || n.saysLastPoll(told))
+	return n.counts(n.rejectedAt.Load(), at, time.Second)
 }
 
 // lately reports whether the moment in last is set and no longer ago than a second.

@@ -141,6 +141,25 @@ func TestAQueueExcusesANodeThatAnswersOthers(t *testing.T) {
 	require.Positive(t, nodes[2].queued(int64(20*time.Second)), "another node was answered")
 }
 
+// What a node did that is away is counted once: the others do it already, and have told so. Else a slow node would be
+// used for as long as another one is away.
+func TestWhatIsAwayMovesNothingMore(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, 0.7)
+	}
+	s.eject(nodes[2], Slow, int64(time.Second), "a test")
+	require.NotContains(t, decide(s, nodes, 2*time.Second).Nodes, nodes[2], "there is room")
+	for _, n := range nodes[1:] {
+		set(&n.rate, 0.875)
+	}
+	s.MarkUnreachable(nodes[0], "refused", at(3*time.Second))
+	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, at(3*time.Second))
+	require.NotContains(t, decide(s, nodes, 3*time.Second).Nodes, nodes[2])
+}
+
 // Where every second node is needed the others have their turns all the same.
 func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
 	s, nodes := newTest(t, 3)

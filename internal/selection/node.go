@@ -119,6 +119,12 @@ func (n *Node) out() bool {
 // of use for one that was not, but tells nothing of its queue either.
 func (n *Node) answersPolls() bool { return n.missedAt.Load() <= n.polledAt.Load() }
 
+// counts reports whether what a poll told of n at the moment told (0: nothing was) counts at the moment at: for so long,
+// and until another poll is answered.
+func (n *Node) counts(told, at int64, long time.Duration) bool {
+	return told != 0 && at-told <= int64(long) || n.saysLastPoll(told)
+}
+
 // saysLastPoll reports whether it was the last poll that told what was told at the moment told (0: nothing
 // was), and that was answered: it counts until the next one.
 func (n *Node) saysLastPoll(told int64) bool {

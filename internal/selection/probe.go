@@ -278,27 +278,25 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		return dst
 	}
 	s.probes.number++
-	r := &round{sent: at, burst: burst > 1}
-	via := s.via(nodes, suspects, at)
+	via, peers := s.companions(nodes, suspects, at)
 	if via == nil {
 		return dst
 	}
-	peers := s.peers(nodes, suspects, via, at)
+	r := &round{sent: at, burst: burst > 1, local: len(peers) == 0}
 	for _, n := range peers { // first: they must not be missing where room is short
 		r.entries = append(r.entries, entry{node: n, via: via})
 	}
 	for _, n := range suspects {
 		n.probe.last = at
 		switch {
+		case n == via: // it has its turn in the next round
 		case n.health.condition() == Failing:
 			r.entries = append(r.entries, entry{node: n, via: n})
-		case n != via: // it has its turn in the next round
+		default:
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}
-	asked := func(e entry) bool { return e.node == via }
-	if len(peers) == 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well, or the only one that is left
-		r.local = len(r.entries) > 0
+	if r.local { // but two nodes that are well, or the only one that is left
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {
@@ -306,57 +304,41 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		p.inFlight++
 		p.last = at
 		p.wanted.Store(false)
-		if at-p.untoldLast.Load() > int64(roundLife) { // what told nothing is long ago
-			p.untoldAt.Store(0)
-		}
 		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
 	}
 	s.probes.open = append(s.probes.open, r)
 	return dst
 }
 
-// peers returns nodes to compare the suspects with, in each round others: those that
-// nothing speaks against, and whose probes told something of late; if there are none of
-// these, others.
-func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
-	var out, idle []*Node
-	for i := range nodes {
-		n := nodes[(i+s.probes.number)%len(nodes)]
-		switch {
-		case n == via || !n.fit(at) || slices.Contains(suspects, n):
-		case n.probe.unfit.Load() > 0 && lately(&n.probe.untoldLast, at):
-			idle = append(idle, n)
-		case len(out) < twice:
-			out = append(out, n)
-		}
-	}
-	if len(out) == 0 {
-		out = idle[:min(twice, len(idle))]
-	}
-	return out
-}
-
-// via returns the data node to send a round through, in each round another one: if
-// possible none of the suspects, else one of these, else one that is avoided, or does not answer polls. What is ejected is the
+// companions returns the data node to send a round through, and two others to compare the suspects with, in each round
+// others: nodes that nothing speaks against, and peers whose probes told something of late. If there are no such peers,
+// others are; via then is one of the suspects, else one that is avoided, or does not answer polls. What is ejected is the
 // last resort. It is nil if none can be reached.
-func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
+func (s *Selector) companions(nodes, suspects []*Node, at int64) (via *Node, peers []*Node) {
 	var suspect, unfit, ejected *Node
+	var idle []*Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
-		fit, suspected := n.fit(at), slices.Contains(suspects, n)
 		switch {
 		case n.out():
 		case !n.serves():
 			ejected = cmp.Or(ejected, n)
-		case !fit:
+		case !n.fit(at):
 			unfit = cmp.Or(unfit, n)
-		case suspected:
+		case slices.Contains(suspects, n):
 			suspect = cmp.Or(suspect, n)
-		default:
-			return n
+		case via == nil:
+			via = n
+		case n.probe.unfit.Load() > 0 && lately(&n.probe.untoldLast, at):
+			idle = append(idle, n)
+		case len(peers) < twice:
+			peers = append(peers, n)
 		}
 	}
-	return cmp.Or(suspect, unfit, ejected)
+	if len(peers) == 0 {
+		peers = idle[:min(twice, len(idle))]
+	}
+	return cmp.Or(via, suspect, unfit, ejected), peers
 }
 
 // fit reports whether n may coordinate probes, or be compared with.

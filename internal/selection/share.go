@@ -24,14 +24,6 @@ type FoundProbe struct {
 	Outcome   ProbeOutcome
 }
 
-// keep appends f to the last ones.
-func keep(list []Finding, f Finding) []Finding {
-	if extra := len(list) + 1 - maxFindings; extra > 0 {
-		list = slices.Delete(list, 0, extra)
-	}
-	return append(list, f)
-}
-
 // note keeps for others what came of r, once all its probes have ended.
 func (s *Selector) note(r *round) {
 	if r.awaited() {
@@ -45,7 +37,9 @@ func (s *Selector) note(r *round) {
 	}
 	if len(f.Probes) > 0 && len(f.Probes) <= maxFindings {
 		s.probes.found++
-		s.probes.findings = keep(s.probes.findings, f)
+		if s.probes.findings = append(s.probes.findings, f); len(s.probes.findings) > maxFindings {
+			s.probes.findings = slices.Delete(s.probes.findings, 0, 1)
+		}
 	}
 }
 

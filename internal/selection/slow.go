@@ -42,7 +42,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 // carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
-	work             float64 // CPUs that their shard queries keep busy
+	work             float64 // CPUs that their shard queries keep busy; for [carried.needs]
 	rates            float64 // shard queries per ms
 	nodes            float64 // how many they are
 	unknown          bool    // the CPUs of one of them are
@@ -51,7 +51,6 @@ type carried struct {
 // add adds n.
 func (c *carried) add(n *Node) {
 	c.load += n.load()
-	c.work += n.rate.Mean() * n.service.Mean()
 	c.rates += n.rate.Mean()
 	c.processors += n.processors()
 	c.nodes++
@@ -71,6 +70,7 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 		for _, m := range nodes {
 			if m.serves() {
 				c.add(m)
+				c.work += m.rate.Mean() * m.service.Mean()
 			}
 		}
 	}
@@ -98,10 +98,11 @@ func (d *Decision) spare(t turn) {
 		if service, ok := c.node.service.Value(); ok {
 			d.sorted = append(d.sorted, service)
 		}
-		if c.why.KeepsOut() {
-			moved += c.node.rate.Mean()
-		} else {
+		switch {
+		case !c.why.KeepsOut():
 			others.add(c.node)
+		case c.node.answersPolls(): // else the others do what it did
+			moved += c.node.rate.Mean()
 		}
 	}
 	if others.unknown || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {

@@ -24,8 +24,7 @@ func (n *Node) excused(at int64) float64 {
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second. Of a
 // node that is polled more rarely, as many ask, the last poll counts until the next one.
 func (n *Node) ranOut(at int64) bool {
-	told := n.throttledAt.Load()
-	return told != 0 && at-told <= int64(roundLife) || n.saysLastPoll(told)
+	return n.counts(n.throttledAt.Load(), at, roundLife)
 }
 
 // starved reports whether n is short of CPU, and has used up what it has.
