@@ -212,7 +212,7 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 func TestThePageWithoutAStream(t *testing.T) {
 	t.Parallel()
 	base := (&scripted{status: func() admin.Status {
-		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}}
+		return admin.Status{Mode: "route", Nodes: []any{node("es-1", "fine", 4)}}
 	}}).serve(t)
 	for range 64 {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
