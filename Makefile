@@ -285,7 +285,7 @@ check-mod:
 # govet among its linters runs every analyzer of go vet.
 .PHONY: check-lint
 check-lint: $(GOLANGCI)
-	$(PLAIN) $(LEFT_OVER) $(GOLANGCI) run --allow-parallel-runners $(ALL)
+	$(PLAIN) $(LEFT_OVER) $(GOLANGCI) run --timeout 2h --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
 	$(PLAIN) GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

@@ -173,10 +173,10 @@ func (a *App) Start(ctx context.Context) error {
 // serve and should stop.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// DataAddr returns the address for clients; nil before Start.
+// DataAddr returns the address for clients; nil before Start, unless its socket was inherited.
 func (a *App) DataAddr() net.Addr { return a.data.addr() }
 
-// AdminAddr returns the address of the admin pages; nil before Start.
+// AdminAddr returns the address of the admin pages; nil before Start, unless its socket was inherited.
 func (a *App) AdminAddr() net.Addr { return a.admin.addr() }
 
 // Ready returns nil if searches can be steered, otherwise what is missing.

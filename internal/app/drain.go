@@ -86,7 +86,7 @@ func (l *patientListener) Close() error {
 }
 
 // drain accepts no new connection and answers the last requests on open ones, before the server shuts down: net/http
-// answers no request whose head it reads after [http.Server.Shutdown] has begun, not even the first one of a connection.
+// answers no request of which it reads the head after [http.Server.Shutdown] has begun, not even the first one of a connection.
 func (l *patientListener) drain(ctx context.Context) {
 	_ = l.Listener.Close()
 	timer := time.NewTimer(lastRequests)

@@ -19,7 +19,7 @@ func (r *Recorder) capture(ctx context.Context, open *recording) {
 	if why := r.mayAsk(); why != "" {
 		r.metrics.captures.WithLabelValues(captureDropped).Inc()
 		open.record.Captures = append(open.record.Captures, Capture{At: Time{time.Now()}, Notes: []string{why}})
-		r.assess(open, time.Now())
+		r.assess(open)
 		return
 	}
 	trouble, well := context.WithCancel(ctx)
@@ -89,7 +89,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open.capturing = false
-	r.assess(open, time.Now())
+	r.assess(open)
 	if open.lasts() && trouble.Err() != nil {
 		r.capture(ctx, open) // it got into trouble again meanwhile
 	}
@@ -143,7 +143,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, he
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open.record.Captures = append(open.record.Captures, c)
-	r.assess(open, time.Now())
+	r.assess(open)
 }
 
 // addStats adds counters of the node to its record.
@@ -154,7 +154,7 @@ func (r *Recorder) addStats(ctx context.Context, open *recording, c Counters) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open.record.Stats = append(open.record.Stats, c)
-	r.assess(open, time.Now())
+	r.assess(open)
 }
 
 // askOnce asks for tasks and pending tasks once, and for hot threads twice.

@@ -39,8 +39,10 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	}
 	for id, open := range r.open { // before one is resumed
 		age := now.Sub(open.record.Began.Time)
-		if !open.counted && age >= settled || !open.sampled && age >= maxSpan {
-			r.assess(open, now) // before the history forgets it
+		ended := !open.lasts() && open.record.Again == 0 // it is counted when it is closed
+		if !open.counted && age >= settled && !ended || !open.sampled && age >= maxSpan {
+			r.assess(open) // before the history forgets it
+			open.sampled = age >= maxSpan
 			r.count(open)
 			r.keep(open)
 		}
@@ -155,7 +157,7 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 
 // close moves a record to the store.
 func (r *Recorder) close(id string, open *recording, now time.Time) {
-	r.assess(open, now)
+	r.assess(open)
 	r.count(open)
 	delete(r.open, id)
 	r.store.put(open.record, foldedText(open.folded))
@@ -186,12 +188,11 @@ func (r *Recorder) samples(rec *Record) Timeline {
 }
 
 // assess puts what is known on the time axis and names the cause.
-func (r *Recorder) assess(open *recording, now time.Time) {
+func (r *Recorder) assess(open *recording) {
 	rec := &open.record
 	if !open.sampled {
 		rec.Samples = r.samples(rec)
 		rec.Others = r.baseline.others(rec.NodeID)
-		open.sampled = !now.Before(rec.Began.Add(maxSpan))
 	}
 	rec.Causes = Assess(rec)
 	rec.Cause, rec.Evidence, rec.Summary = verdict(rec)

@@ -144,7 +144,7 @@ func (c *Checker) run(ctx context.Context) *Report {
 	findings := slices.Concat(reach.findings, c.known(facts))
 	switch s := facts.Snapshot; {
 	case reach.via == nil:
-	case s == nil: // what answers may be no engine, or refuse all that is asked
+	case s == nil: // what answers may be no engine, refuse all that is asked, or not have been asked yet
 		findings = append(findings, c.lacking(ctx, reach.via)...)
 	default:
 		findings = append(findings, concat(

@@ -311,7 +311,7 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 }
 
 // companions returns the data node to send a round through, and two others to compare the suspects with, in each round
-// others: nodes that nothing speaks against, and peers whose probes told something of late. If there are no such peers,
+// others: nodes that nothing speaks against, and peers of which probes told something of late. If there are no such peers,
 // others are; via then is one of the suspects, else one that is avoided, or does not answer polls. What is ejected is the
 // last resort. It is nil if none can be reached.
 func (s *Selector) companions(nodes, suspects []*Node, at int64) (via *Node, peers []*Node) {

@@ -168,7 +168,7 @@ func choose(names []string) ([]Scenario, error) {
 	return named("scenario", Scenarios(), func(sc Scenario) string { return sc.Name }, names)
 }
 
-// named returns those of all whose name is in names, all if there are none. Names may leave out the prefix of the
+// named returns those of all that have their name in names, all if there are none. Names may leave out the prefix of the
 // production policies.
 func named[T any](what string, all []T, nameOf func(T) string, names []string) ([]T, error) {
 	if len(names) == 0 {

@@ -53,7 +53,7 @@ func newKnowing(w *world, rng *rand.Rand) router {
 	return &simple{w: w, lister: &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}}
 }
 
-// pick returns those whose name is in names, all if there are none.
+// pick returns those that have their name in names, all if there are none.
 func pick(names []string) ([]policy, error) {
 	return named("policy", policies(), func(p policy) string { return p.name }, names)
 }
