@@ -94,7 +94,7 @@ type account struct {
 	secure bool
 }
 
-// newAccount returns next with the account a of those to whom the URL leads.
+// newAccount returns next with the account a, which is for the hosts of which to is one.
 func newAccount(a config.Auth, to *url.URL, next http.RoundTripper, files *rotation) (http.RoundTripper, error) {
 	file, format := a.PasswordFile, func(secret string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Username+":"+secret))

@@ -34,7 +34,7 @@ type Options struct {
 	Roots func() *x509.CertPool
 	// HandshakeTimeout bounds the TLS handshake; 0 means 10 s, as in [http.DefaultTransport].
 	HandshakeTimeout time.Duration
-	// MaxIdle is the number of idle connections that are kept.
+	// MaxIdle is the number of idle connections that are kept; below 0 none is, and none is given to another message.
 	MaxIdle int
 	// IdleTimeout is how long a connection may be idle; 0 means any time.
 	IdleTimeout time.Duration
@@ -127,9 +127,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 	if m.Abort.happened() {
 		return nil, &failure{doing: "send", err: context.Canceled, notSent: true}
 	}
-	sent := false
+	sent, refused := false, false
 	for {
-		c, err := p.connect(m, sent)
+		c, err := p.connect(m, sent || refused)
 		if err == nil {
 			var resp *http.Response
 			if resp, err = c.exchange(m); err == nil {
@@ -138,7 +138,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 		}
 		again := c != nil && !c.isNew() && !m.Abort.happened()
 		switch {
-		case again && err.notSent: // the next connection may be good
+		case again && err.notSent && c.writeErr != nil: // nothing was written: the next connection may be good
+		case again && err.notSent && !refused: // so was the certificate that it was made with: there may be another by now
+			refused = true
 		case again && !sent && m.Repeatable && err.unanswered:
 			sent = true
 		default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,58 @@ func TestNoneIsKept(t *testing.T) {
 	p := n.pool(func(o *Options) { o.MaxIdle = -1 })
 	giveUp(t, n, p)
 	n.closed()
+}
+
+// buffered is one side of a pipe that can be written to while nobody reads.
+type buffered struct {
+	net.Conn
+	last chan struct{} // closed once what was written is read
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	before, written, data := b.last, make(chan struct{}), slices.Clone(p)
+	b.last = written
+	go func() {
+		defer close(written)
+		if before != nil {
+			<-before
+		}
+		_, _ = b.Conn.Write(data)
+	}()
+	return len(p), nil
+}
+
+// A node that refuses our certificate is tried once more, as there may be another one by now, and not for ever, although each
+// connection was begun for another message.
+func TestARefusedCertificateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusing := serving()
+		refusing.ClientAuth = tls.RequireAnyClientCert
+		var dials atomic.Int32
+		p := New(Options{Address: "127.0.0.1:9200", MaxIdle: 10, TLS: trusting(), Dial: func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			time.Sleep(10 * time.Millisecond)
+			client, server := net.Pipe()
+			go func() {
+				_ = tls.Server(&buffered{Conn: server}, refusing).Handshake() // the alert is written
+				_, _ = io.Copy(io.Discard, server)
+				server.Close()
+			}()
+			return client, nil
+		}})
+		defer p.Close()
+		spare, abort := abortable(get())
+		go func() { _, _ = p.Do(spare) }()
+		time.Sleep(5 * time.Millisecond)
+		abort()
+		m, abort := abortable(get())
+		time.AfterFunc(time.Second, abort)
+		_, err := p.Do(m)
+		require.True(t, NotSent(err), err)
+		require.NotErrorIs(t, err, context.Canceled)
+		require.LessOrEqual(t, dials.Load(), int32(4))
+		time.Sleep(time.Second)
+	})
 }
 
 // A message gets the first connection that is there, not the one that was begun for it.

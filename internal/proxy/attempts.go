@@ -270,13 +270,12 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	}
 	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
 	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
+	x.lacks = t.cause == attempt.Unreachable && cluster.OwnLack(t.err)
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
-		unreachable := t.cause == attempt.Unreachable
-		x.lacks = unreachable && cluster.OwnLack(t.err)
-		r.Late = x.lacks || unreachable && leg.Timeout(t.err)
+		r.Late = x.lacks || t.cause == attempt.Unreachable && leg.Timeout(t.err)
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {

@@ -62,6 +62,9 @@ func front(tb testing.TB, tracer record.Tracer) *proxy.Proxy {
 			go canned(node)
 			return client, nil
 		}, MaxIdle: 2},
+		MaxHeldBody: 1 << 20, MaxHeldBodies: 64 << 20, MaxPlacementAge: time.Minute, Explain: proxy.ExplainOn,
+		Open: func() bool { return false }, Touch: func() {}, Use: func(*cluster.Plan) {}, Learn: func(string, string) {},
+		Refresh: func() {}, Probers: func() int { return 1 }, OnProbe: func(string, time.Duration) {},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(tb, err)
@@ -105,6 +108,10 @@ func BenchmarkServe(b *testing.B) {
 			}
 			p := front(b, tracer)
 			target := &url.URL{Path: "/items/_search"}
+			asked, told := search(b.Context(), target), &sink{http.Header{}}
+			asked.Header.Set("X-Sidestep-Explain", "true")
+			p.ServeHTTP(told, asked)
+			require.Contains(b, told.header.Get("X-Sidestep-Decision"), "nodes=node-", "it is steered")
 			times := make([]time.Duration, 0, 1<<20)
 			b.ReportAllocs()
 			for b.Loop() {
