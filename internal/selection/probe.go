@@ -200,6 +200,13 @@ func (p *probing) told() {
 	p.unfit.Store(0)
 }
 
+// Permitted notes that probes are permitted that were refused: that those before told nothing says nothing of their nodes.
+func (s *Selector) Permitted() {
+	for _, n := range *s.data.Load() {
+		n.probe.told()
+	}
+}
+
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
