@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// believeFor is for how long an index that was not asked about is believed to be
+// BelieveFor is for how long an index that was not asked about is believed to be
 // placed as it was after the version moved.
-const believeFor = 30 * time.Second
+const BelieveFor = 30 * time.Second
 
 // confirmation is a version of the cluster state that was current at a time.
 type confirmation struct {
@@ -242,17 +242,17 @@ func (st *Store) Confirmed(clusterUUID string, version int64, asOf time.Time) {
 }
 
 // confirm notes that a version is current. Indices that were last seen at one that
-// was not current any more believeFor ago are not trusted from now on.
+// was not current any more BelieveFor ago are not trusted from now on.
 func (k *known) confirm(v confirmation) {
 	n := len(k.history)
-	if n > 0 && k.history[n-1].version != v.version && v.asOf.Sub(k.placedAt) >= believeFor {
+	if n > 0 && k.history[n-1].version != v.version && v.asOf.Sub(k.placedAt) >= BelieveFor {
 		k.history, n = nil, 0 // for that long nobody knows what was current
 	}
 	k.version, k.placedAt = v.version, v.asOf
 	if n == 0 || k.history[n-1].version != v.version {
 		k.history = append(k.history, v)
 	}
-	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= believeFor {
+	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= BelieveFor {
 		k.history = k.history[1:]
 	}
 	k.trusted = min(k.history[0].version, v.version)

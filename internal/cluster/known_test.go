@@ -33,7 +33,7 @@ func TestTargetsAfterVersionsAreForgotten(t *testing.T) {
 	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
 	st.Confirmed("u", 1001, start.Add(time.Second))
 	st.Confirmed("u", 1002, start.Add(2*time.Second))
-	st.Confirmed("u", 1002, start.Add(time.Second+believeFor))
+	st.Confirmed("u", 1002, start.Add(time.Second+BelieveFor))
 	_, miss := st.Snapshot().Resolve("alias", "")
 	require.Equal(t, MissUnknownTarget, miss)
 	st.ForgetVersions("u")
@@ -52,7 +52,7 @@ func TestTargetsAfterARelayTellsAgain(t *testing.T) {
 	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 7, Indices: []Index{index}})
 	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
 	for second := range 2 {
-		st.Confirmed("u", int64(8+second), start.Add(time.Duration(second)*believeFor))
+		st.Confirmed("u", int64(8+second), start.Add(time.Duration(second)*BelieveFor))
 	}
 	_, miss := st.Snapshot().Resolve("alias", "")
 	require.Equal(t, MissUnknownTarget, miss)

@@ -137,14 +137,14 @@ func TestTrust(t *testing.T) {
 	for second := range 100 {
 		k.confirm(confirmation{int64(1 + second), at.Add(time.Duration(second) * time.Second)})
 	}
-	require.Equal(t, int64(100)-int64(believeFor/time.Second), k.trusted, "what was current believeFor ago")
-	require.LessOrEqual(t, len(k.history), 1+int(believeFor/time.Second))
+	require.Equal(t, int64(100)-int64(BelieveFor/time.Second), k.trusted, "what was current BelieveFor ago")
+	require.LessOrEqual(t, len(k.history), 1+int(BelieveFor/time.Second))
 	k.confirm(confirmation{100, at.Add(time.Hour)})
 	require.Equal(t, int64(100), k.trusted)
 	k.confirm(confirmation{100, at.Add(2*time.Hour - time.Second)})
 	k.confirm(confirmation{101, at.Add(2 * time.Hour)})
 	require.Equal(t, int64(100), k.trusted, "it held until a moment ago")
-	k.confirm(confirmation{102, at.Add(2*time.Hour + believeFor)})
+	k.confirm(confirmation{102, at.Add(2*time.Hour + BelieveFor)})
 	require.Equal(t, int64(102), k.trusted, "how long the one before held is not known")
 }
 

@@ -301,6 +301,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 	}
 	if p.probes.refused.CompareAndSwap(true, false) {
 		p.o.Logger.Info("probing is permitted again")
+		p.o.Selector.Permitted()
 	}
 	p.allowed()
 	head, _ := es.ScanHead(body, true)

@@ -62,5 +62,6 @@ func (p *Proxy) suspend() {
 func (p *Proxy) allowed() {
 	if p.suspended.until.Load() != nil && p.suspended.until.Swap(nil) != nil {
 		p.o.Logger.Info("the cluster allows node preferences again: searches are steered")
+		p.o.Selector.Permitted()
 	}
 }

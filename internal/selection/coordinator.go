@@ -41,10 +41,10 @@ func (n *Node) holds(least float64, at int64) float64 { return max(n.longerOf(le
 // every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
 // full, or sidestep may not ask, and the few would be sent everything. Then only those that cannot be reached, are
 // silent, ejected or avoided, or are about to leave, come last.
-func (n *Node) coordinatingRank(busy float64, at int64, few bool) float64 {
+func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
 	h := n.overheadAt(at) + n.reach.Mean()
 	switch {
-	case !n.usable() || n.leaves(at) || n.owes(at) || !few && !n.coordinates(at):
+	case !n.usable() || n.leaves(at) || n.owes(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
 		return h + unfitRank
 	case busy == 0:
 		return h
@@ -65,12 +65,18 @@ func (n *Node) busy(at int64) float64 {
 	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 
-// coordinates reports whether nothing speaks against n as coordinating node. One that answered its last poll with an
-// error may fail whatever is sent through it.
+// scarcity says that few nodes are left to coordinate: fewer than half of those that may are well otherwise (fit), or
+// answer polls without errors (sound). Each is found out by itself: one that fails whatever is sent through it is not
+// needed where others merely come back.
+type scarcity struct{ fit, sound bool }
+
+// coordinates reports whether nothing but errors may speak against n as coordinating node.
 func (n *Node) coordinates(at int64) bool {
-	fails := State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0
-	return n.health.condition() == Fine && n.answers(at) && !n.leaves(at) && !fails
+	return n.health.condition() == Fine && n.answers(at) && !n.leaves(at)
 }
+
+// fails reports whether the last poll of n was answered with an error. It may fail whatever is sent through it.
+func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0 }
 
 // answers reports whether n can be reached, answered its last poll, and is not silent.
 func (n *Node) answers(at int64) bool {
@@ -81,24 +87,26 @@ func (n *Node) answers(at int64) bool {
 // local reports whether the node is in this client's zone, or zones do not count.
 func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
-// fewLeft reports whether something speaks against most of the nodes that may coordinate, and against one of those
-// asked for: else that is all the same.
-func fewLeft(nodes []*Node, at int64, of ...*Node) bool {
-	unfit := func(n *Node) bool { return !n.coordinates(at) }
-	if !slices.ContainsFunc(of, unfit) {
-		return false
+// fewLeft finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
+// all the same.
+func fewLeft(nodes []*Node, at int64, of ...*Node) scarcity {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.fails() || !n.coordinates(at) }) {
+		return scarcity{}
 	}
-	balance := 0
+	all, fit, sound := 0, 0, 0
 	for _, n := range nodes {
-		switch {
-		case !n.mayCoordinate():
-		case unfit(n):
-			balance--
-		default:
-			balance++
+		if !n.mayCoordinate() {
+			continue
+		}
+		all++
+		if n.coordinates(at) {
+			fit++
+		}
+		if !n.fails() {
+			sound++
 		}
 	}
-	return balance < 0
+	return scarcity{fit: twice*fit < all, sound: twice*sound < all}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -168,7 +176,7 @@ type costs struct {
 }
 
 // costs finds out what it costs to go through each node of pool; ranks is room for that.
-func (t turn) costs(ranks []float64, pool []*Node, few bool) costs {
+func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
 	c := costs{ranks: ranks[:0], best: math.Inf(1)}
 	for _, n := range pool {
 		busy := n.busy(t.at)

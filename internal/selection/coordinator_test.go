@@ -46,7 +46,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), false), 0.1)
+		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), scarcity{}), 0.1)
 	}
 }
 
@@ -138,6 +138,25 @@ func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
 	nodes = []*Node{NewNode(NodeInfo{ID: "a"}), NewNode(NodeInfo{ID: "b"})} // never polled
 	s.fail(nodes[0], s.since(now), "503")
 	require.Len(t, through(), 2, "a request of a client that failed is no poll")
+}
+
+// Beside one that comes back, or missed a poll, nothing is sent through a node that answers polls with errors either: what is
+// well coordinates alone. Else answers would be errors that need not be.
+func TestErrorsAreNotExcusedByWhatElseSpeaksAgainstOthers(t *testing.T) {
+	for name, degrade := range map[string]func(*Selector, *Node){
+		"slow start": func(s *Selector, n *Node) { s.slowStart(n, s.since(at(time.Second))) },
+		"missed a poll": func(s *Selector, n *Node) {
+			s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+		},
+	} {
+		s, nodes := newTest(t, 3)
+		s.ObservePoll(nodes[0].ID, Poll{State: Unknown, Message: "503"}, at(time.Second))
+		degrade(s, nodes[1])
+		for range 100 {
+			require.Same(t, nodes[2], s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second)), name)
+			require.Same(t, nodes[2], decide(s, nodes, time.Second).Coordinator, name)
+		}
+	}
 }
 
 // A burst of searches spreads over coordinating nodes that differ, but none goes through

@@ -160,6 +160,23 @@ func TestWhatIsAwayMovesNothingMore(t *testing.T) {
 	require.NotContains(t, decide(s, nodes, 3*time.Second).Nodes, nodes[2])
 }
 
+// A node that answers clients while it owes a poll does its work: the others would have to do it beside theirs.
+func TestWhatIsBusyMovesWhatItDoes(t *testing.T) {
+	s, nodes := newTest(t, 3)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, 0.93)
+	}
+	busy := nodes[1]
+	busy.health.avoid.Store(1)
+	s.Heard(busy, at(2*time.Second))
+	s.ObservePoll(busy.ID, Poll{State: Unresponsive, Took: time.Second}, at(2*time.Second))
+	d := decide(s, nodes, 2*time.Second)
+	require.Contains(t, d.Nodes, busy)
+	require.Equal(t, Needed, d.candidates[1].why)
+}
+
 // Where every second node is needed the others have their turns all the same.
 func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
 	s, nodes := newTest(t, 3)

@@ -119,8 +119,8 @@ func (n *Node) out() bool {
 // of use for one that was not, but tells nothing of its queue either.
 func (n *Node) answersPolls() bool { return n.missedAt.Load() <= n.polledAt.Load() }
 
-// counts reports whether what a poll told of n at the moment told (0: nothing was) counts at the moment at: for so long,
-// and until another poll is answered.
+// counts reports whether what a poll told of n at the moment told (0: nothing was) counts at the moment at: for so long, or
+// until another poll is answered, whichever lasts longer.
 func (n *Node) counts(told, at int64, long time.Duration) bool {
 	return told != 0 && at-told <= int64(long) || n.saysLastPoll(told)
 }

@@ -200,6 +200,13 @@ func (p *probing) told() {
 	p.unfit.Store(0)
 }
 
+// Permitted notes that probes are permitted that were refused: that those before told nothing says nothing of their nodes.
+func (s *Selector) Permitted() {
+	for _, n := range *s.data.Load() {
+		n.probe.told()
+	}
+}
+
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
@@ -282,21 +289,22 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 	if via == nil {
 		return dst
 	}
-	r := &round{sent: at, burst: burst > 1, local: len(peers) == 0}
+	r := &round{sent: at, burst: burst > 1}
 	for _, n := range peers { // first: they must not be missing where room is short
 		r.entries = append(r.entries, entry{node: n, via: via})
 	}
 	for _, n := range suspects {
 		n.probe.last = at
 		switch {
-		case n == via: // it has its turn in the next round
 		case n.health.condition() == Failing:
 			r.entries = append(r.entries, entry{node: n, via: n})
-		default:
+		case n != via: // it has its turn in the next round
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}
-	if r.local { // but two nodes that are well, or the only one that is left
+	asked := func(e entry) bool { return e.node == via }
+	if len(peers) == 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well, or the only one that is left
+		r.local = len(r.entries) > 0
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {

@@ -351,6 +351,23 @@ func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// Others compare what a node is sent through itself only where another one is compared with that.
+func TestWhatIsComparedWithNothingIsNotToldAsCompared(t *testing.T) {
+	for of, state := range map[int]State{1: Fine, 2: Failing} {
+		s, nodes := newTest(t, of)
+		for _, n := range nodes {
+			n.health.state.Store(int32(state))
+			n.probe.wanted.Store(true)
+		}
+		probes := s.Probes(nil, at(time.Second))
+		require.Len(t, probes, of)
+		for _, p := range probes {
+			require.Same(t, p.Node, p.Via)
+			require.False(t, p.round.local, "%d nodes", of)
+		}
+	}
+}
+
 // One that is back, or new, and answers no polls is no node to send probes through while others do.
 func TestProbesAreSentThroughNoUnresponsiveNode(t *testing.T) {
 	s, nodes := newTest(t, 5)

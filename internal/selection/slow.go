@@ -101,7 +101,7 @@ func (d *Decision) spare(t turn) {
 		switch {
 		case !c.why.KeepsOut():
 			others.add(c.node)
-		case c.node.answersPolls(): // else the others do what it did
+		case State(c.node.polled.Load()) == Fine: // else the others do what it did; one that answers clients while it owes the poll is busy
 			moved += c.node.rate.Mean()
 		}
 	}

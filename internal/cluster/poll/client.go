@@ -227,7 +227,7 @@ func unauthorized(err error) bool {
 
 // settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.
 func settled(err error) bool {
-	return err == nil || missing(err) && !stranger(err)
+	return err == nil || (missing(err) || unauthorized(err)) && !stranger(err)
 }
 
 // Get asks a relay with a client of its own. The answer may tell of the whole placement.

@@ -61,7 +61,7 @@ func (x *Indices[T]) countRound(ctx context.Context) bool {
 		case ctx.Err() != nil:
 			return true
 		case errors.Is(err, errPrimaryDown): // what was counted before is still of use
-		case settled(err):
+		case missing(err) && !stranger(err):
 			e.counts.Store(nil) // closed or deleted
 		default:
 			x.poller.o.Logger.Debug("documents not counted", "index", index, "err", err)

@@ -277,6 +277,7 @@ func TestDeparturesThatARelayTold(t *testing.T) {
 			for range 2 {
 				p.DiscoveredByRelay(found, []*cluster.Node{{ID: "n1"}, {ID: "n2", Leaving: told}, {ID: "n3"}}, nil, nil)
 				p.takeOver(p.Snapshot())
+				p.departures.after = time.Now().Add(time.Hour) // it is drawn by lot
 				refuses.Store(true)
 				for range 3 {
 					require.NoError(t, p.discover(t.Context()))
@@ -301,6 +302,8 @@ func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: &http.Transport{}}})
 	discover(p, nil)
 	p.takeOver(cluster.NewSnapshot(cluster.Contents{ClusterUUID: f.UUID}))
+	require.NotZero(t, p.departures.after)
+	p.departures.after = time.Now().Add(time.Hour) // it is drawn by lot
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: f.UUID}, 7)
 	require.Zero(t, f.Count("/_cluster/state/metadata"))
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: "another"}, 7)

@@ -3,6 +3,7 @@ package poll
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -41,6 +42,8 @@ func TestWhoIsAskedFirst(t *testing.T) {
 		require.Equal(t, "n1:9200", asked[0].Host)
 		require.False(t, has(asked[1:], asked[0]))
 	}
+	f.learned(nodes[1].URL, &httpError{code: http.StatusUnauthorized})
+	require.Equal(t, "n1:9200", f.candidates(nodes[1].URL)[0].Host, "it has answered")
 	f.learned(nodes[1].URL, errors.New("no answer"))
 	asked := f.candidates(nodes[1].URL)
 	require.Len(t, asked, 4)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"net/url"
 	"time"
 
@@ -41,16 +42,17 @@ type stateVersion struct {
 }
 
 // placer keeps the placement: at every move of the version it asks where the indices
-// in use are, and now and then where all are. Its fields belong to the goroutine of
+// in use are, and where all are as often as that may be asked. Its fields belong to the goroutine of
 // placeLoop.
 type placer struct {
 	poller  *Poller
 	lower   int           // checks in a row that found a lower version
 	refused time.Duration // the pause after the last check, if the account was refused; else 0
 
-	inUse     effort // of fetches of the indices in use
-	members   effort // of looks at the members
-	membersOf int64  // the version at which they were last looked at
+	inUse     effort    // of fetches of the indices in use
+	members   effort    // of looks at the members
+	membersOf int64     // the version at which they were last looked at
+	again     time.Time // when the indices in use are read once more, though the version stays; zero: they are not
 	whole     wholeState
 }
 
@@ -60,6 +62,9 @@ func (p *Poller) placeLoop(ctx context.Context) {
 	defer p.newest.Store(nil)
 	placer := &placer{poller: p, whole: p.wholeKnown()}
 	placer.membersOf = placer.whole.version
+	if placer.membersOf > 0 { // some of what the relay told it may only have believed
+		placer.again = time.Now().Add(cluster.BelieveFor/3 + rand.N(2*cluster.BelieveFor/3))
+	}
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
 	var hintedAt time.Time
@@ -143,7 +148,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	case !known.HasPlacement():
 		p.beginWhole(ctx, v, costFactor)
 		return p.whole.err
-	case v.Version == known.Version && !force:
+	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again)):
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	default:
 		err = p.fetchInUse(ctx, v)
@@ -204,6 +209,11 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 		case asOf < v.Version:
 			return nil // another node answered, behind one address: the same
 		}
+	}
+	if v.Version != p.poller.Snapshot().Version {
+		p.again = v.asOf.Add(cluster.BelieveFor) // what comes into use until then was not read, and is not believed any longer
+	} else if !v.asOf.Before(p.again) {
+		p.again = time.Time{}
 	}
 	p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	return nil

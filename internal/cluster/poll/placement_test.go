@@ -179,6 +179,42 @@ func TestAPlacementOfAVersionIsReadOnce(t *testing.T) {
 	})
 }
 
+// What comes into use after the version moved is read before it would not be believed any more, also where the placement of
+// all takes too long to be read again.
+func TestWhatComesIntoUseStaysBelieved(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"}), clustertest.Index("later", []string{"n1"})}
+	})
+	var wholes, parts atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case r.URL.Path == wholePath:
+			wholes.Add(1)
+			time.Sleep(2 * time.Second)
+		case strings.HasPrefix(r.URL.Path, partPath):
+			parts.Add(1)
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		p.Snapshot().Use("i")
+		f.Change(func() {})
+		time.Sleep(5 * time.Second)
+		for range 60 {
+			time.Sleep(time.Second)
+			for _, name := range []string{"i", "later"} {
+				_, miss := p.Snapshot().Resolve(name, "")
+				require.Equal(t, cluster.MissNone, miss, name)
+			}
+			require.Less(t, time.Since(p.Snapshot().PlacedAt), 2*time.Second)
+		}
+		require.Equal(t, int64(1), wholes.Load())
+		require.Equal(t, int64(2), parts.Load())
+	})
+}
+
 func TestRefreshPlacement(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 2)

@@ -84,6 +84,33 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 	})
 }
 
+// A relay tells where it believes indices to be beside where it saw them. What is in use is read once, so that one that has
+// moved is not sought for good where it was.
+func TestWhatARelayOnlyBelievedIsRead(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{
+			Seeds: []*url.URL{seed}, Client: &http.Client{Transport: clustertest.InProcess{Fake: f}}, Source: silent{},
+		})
+		p.store.Discovered(cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1", URL: seed}, {ID: "n2"}}, nil)
+		p.store.PlacedByRelay(cluster.RelayedPlacement{
+			Version: f.Version, AsOf: time.Now(), Whole: true,
+			Indices: []cluster.Index{clustertest.Index("i", []string{"n1"})}, Stale: []bool{false},
+		})
+		p.store.ContinueRelayed()
+		p.Snapshot().Use("i")
+		stop := p.Poll(t.Context())
+		time.Sleep(cluster.BelieveFor + 2*time.Second)
+		require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i", ""))
+		stop()
+		p.Stop()
+	})
+}
+
 // Where most of many indices are in use their placement is brought up to date at once all the same.
 func TestManyIndicesInUseAreReadSoonAfterARelayFellSilent(t *testing.T) {
 	t.Parallel()
