@@ -62,13 +62,20 @@ func (c *Control) hold(t *Ticket, sign float64) {
 	}
 }
 
+// load adds what a ticket has in flight on its nodes, or takes it from there.
+func (t *Ticket) load(sign float64) {
+	for _, h := range t.charges {
+		add(&h.node.ours, sign*h.tasks)
+	}
+}
+
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
 	c.sample.sent++
 	c.sample.moves++
+	t.load(1)
 	for _, h := range t.charges {
-		h.node.ours += h.tasks
 		h.node.raisePeak(share)
 	}
 }
@@ -77,8 +84,8 @@ func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
 	c.sample.sent--
 	c.sample.moves++
+	t.load(-1)
 	for _, h := range t.charges {
-		add(&h.node.ours, -h.tasks)
 		h.node.ahead = min(h.node.ahead, h.node.ours)
 	}
 }

@@ -233,6 +233,13 @@ func (a *admissions) move(t *admission.Ticket) (admitted bool) {
 	return admitted
 }
 
+// fits reports whether there is room for a ticket where it is to go.
+func (a *admissions) fits(t *admission.Ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Fits(t, time.Now())
+}
+
 // downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
 func (a *admissions) downgrade(t *admission.Ticket) (moved bool) {
 	a.do(func(now time.Time) (turned []*admission.Ticket) {

@@ -10,6 +10,7 @@ import (
 
 	"sidestep/internal/admission"
 	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
 )
 
 // startPair starts two nodes that have all copies of an index, with a limit of so many shard queries each.
@@ -46,6 +47,50 @@ func TestAFullNodeIsWaitedForBesideOneThatIsLeftOut(t *testing.T) {
 	for _, one := range c.seen() {
 		require.Contains(t, one.uri, "_only_nodes:id-a")
 	}
+}
+
+// While one node is full a search goes to the other, if nothing speaks against that one, although it ranks worse. One that has
+// waited stays where there is room by now.
+func TestNothingWaitsForAFullNodeBesideOneWithRoom(t *testing.T) {
+	c := startPair(t, 2)
+	lets := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	c.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-lets[node]:
+		case <-r.Context().Done():
+		}
+		respond(http.StatusOK, complete)("", w, r)
+	}
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	arrives := func(node int) {
+		var seen []recorded
+		require.Eventually(t, func() bool { seen = c.seen(); return len(seen) == 1 }, admitPatience, time.Millisecond)
+		require.Contains(t, seen[0].uri, "_only_nodes:"+id(node))
+	}
+	queues := func(a, b float64) {
+		for i, queue := range []float64{a, b} {
+			for range 10 {
+				c.selector.ObservePoll(id(i), selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Queue: queue}, time.Now())
+			}
+		}
+	}
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := search()
+	arrives(0)
+	waits := search()
+	c.await(1)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	queues(0, 50)
+	second := search()
+	arrives(1)
+	queues(50, 0)
+	lets["a"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	arrives(0)
+	lets["a"] <- struct{}{}
+	lets["b"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-waits).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
 }
 
 // What waits for a node that fails is decided anew, and waits for room on the others: else all of it would be there at once.
