@@ -20,12 +20,21 @@ func (c *Control) place(t *Ticket, now time.Time) {
 		}
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
-		if c.contended(now) { // else nobody waits for a turn
-			k.virtual += k.price(t.atNodes(), c.took)
+		if t.paid = 0; c.contended(now) { // else nobody waits for a turn
+			t.paid = k.price(t.atNodes(), c.took)
+			k.virtual += t.paid
 		}
 	}
 	t.placed = true
 	c.hold(t, 1)
+}
+
+// refund gives back what a ticket took of the turn of its class, as it waits again.
+func (k *class) refund(t *Ticket) {
+	if k.limited() {
+		k.rate.tokens++
+	}
+	k.virtual -= t.paid
 }
 
 // Full reports whether something waits for room.
@@ -44,9 +53,12 @@ func (c *Control) contended(now time.Time) bool {
 // send counts a ticket as in flight.
 func (c *Control) send(t *Ticket, now time.Time) {
 	t.Verdict, t.sent = Admitted, now
-	c.classes[t.Class].admitted++
-	if len(t.Parts) > 0 && !t.Passes {
-		average(&c.mean, t.cost/float64(max(1, t.Searches)))
+	if !t.counted { // one that waits again is the same one
+		t.counted = true
+		c.classes[t.Class].admitted++
+		if len(t.Parts) > 0 && !t.Passes {
+			average(&c.mean, t.cost/float64(max(1, t.Searches)))
+		}
 	}
 	c.charge(t)
 }

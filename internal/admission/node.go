@@ -32,6 +32,7 @@ type Node struct {
 	ahead     float64 // of these, what only mode observe has let go by now
 	searches  float64 // of the others, what had to wait for room
 	waiting   float64 // shard queries that wait here for this node, by their expected share
+	seekers   int     // how many tickets that is of
 	others    float64 // mean of what was in the pool beyond ours; negative if less
 	busy      float64 // threads at work at the last poll
 	idle      bool    // nothing waited in its queue at the last poll

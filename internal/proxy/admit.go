@@ -51,6 +51,9 @@ func (x *exchange) admit() bool {
 		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
+	if x.admitted && x.Waited > 0 {
+		a.waited(t)
+	}
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
 		return true
