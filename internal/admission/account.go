@@ -1,9 +1,6 @@
 package admission
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, now time.Time) {
@@ -117,31 +114,41 @@ const (
 	sampleMost    = 10
 )
 
-// costSample is what was seen since the cost of a ticket was last looked at.
+// costSample is what is known of all tickets, to be compared with what nodes complete.
 type costSample struct {
-	began            time.Time
-	ended, completed float64
-	sent             int    // tickets in flight
-	moves            uint64 // tickets that began or ended
+	ended float64
+	sent  int    // tickets in flight
+	moves uint64 // tickets that began or ended
 }
 
 // learnCost takes in what a node has completed since its last poll, if that may be of tickets: some were in flight
-// meanwhile. Only the nodes show what these cost, so a sample ends when each of them has told. What
+// meanwhile. Only the nodes show what these cost, so a sample ends when each of them has told enough. Each tells of a time of its
+// own, as they are not polled at once: what it completed is compared with the tickets that ended between its polls. What
 // others send to them meanwhile makes tickets dearer, to the bound that dearest sets. One that makes thousands of tasks one after
 // the other, as a reindex does, says little of the others.
 func (c *Control) learnCost(n *Node, completed int64, now time.Time) {
 	s := &c.sample
 	if n.moves != s.moves || s.sent > 0 {
-		s.completed += float64(completed) * c.o.share() // the other sidesteps have their part in it
+		n.made += float64(completed) * c.o.share() // the other sidesteps have their part in it
 	}
-	n.moves = s.moves
-	untold := func(n *Node) bool { return n.serves && !n.stale(now) && n.polledAt.Before(s.began) }
-	if s.ended < sampleTickets || slices.ContainsFunc(c.order, untold) {
+	n.moves, n.told = s.moves, s.ended
+	cost := 0.0
+	for _, n := range c.order {
+		if !n.serves || n.stale(now) {
+			continue
+		}
+		if n.told-n.from < sampleTickets {
+			return
+		}
+		cost += n.made / (n.told - n.from)
+	}
+	if cost == 0 {
 		return
 	}
-	cost := min(max(1, s.completed/s.ended), sampleMost*c.mean)
-	c.mean += samplePart * (cost - c.mean)
-	s.began, s.ended, s.completed = now, 0, 0
+	c.mean += samplePart * (min(max(1, cost), sampleMost*c.mean) - c.mean)
+	for _, n := range c.order {
+		n.made, n.from = 0, n.told
+	}
 }
 
 // dearest returns what a ticket of which only the nodes show what it costs is charged at

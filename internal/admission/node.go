@@ -46,6 +46,9 @@ type Node struct {
 	reserved  float64 // shard queries, of that pump: how much
 	exhausted uint64  // the pump in which nothing was left beside
 	moves     uint64  // costSample.moves at the last poll
+	told      float64 // costSample.ended, likewise
+	from      float64 // that when the sample of this node began
+	made      float64 // tasks that it has completed since, while tickets were in flight
 
 	// of the frame
 	since     time.Time
