@@ -210,7 +210,7 @@ func TestWhatIsWithinTheRateDoesNotWaitForTheClock(t *testing.T) {
 	require.Zero(t, r.Waiting())
 }
 
-// What waited for a node that has left waits for room where it is sent to now, in its place: else all of it would be there at once.
+// What waited for a node that has left waits for room where it is sent to now, by the time of its arrival: else all of it would be there at once.
 func TestWhatIsMovedWaitsForRoomThere(t *testing.T) {
 	r := newRig(t, limited(1), 2)
 	gone, busy := r.search(0), r.search(1)

@@ -43,7 +43,8 @@ func (x *exchange) admit() bool {
 	for x.Class = class; verdict == admission.Waits; {
 		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
-		if verdict == admission.Admitted && !x.gone() && !x.chooseAnew() {
+		x.admitted = verdict == admission.Admitted // whatever becomes of choosing
+		if x.admitted && !x.gone() && !x.chooseAnew() {
 			verdict = admission.Waits
 		}
 	}
