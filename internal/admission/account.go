@@ -1,9 +1,6 @@
 package admission
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, now time.Time) {
@@ -20,12 +17,21 @@ func (c *Control) place(t *Ticket, now time.Time) {
 		}
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
-		if c.contended(now) { // else nobody waits for a turn
-			k.virtual += k.price(t.atNodes(), c.took)
+		if t.paid = 0; c.contended(now) { // else nobody waits for a turn
+			t.paid = k.price(t.atNodes(), c.took)
+			k.virtual += t.paid
 		}
 	}
 	t.placed = true
 	c.hold(t, 1)
+}
+
+// refund gives back what a ticket took of the turn of its class, as it waits again.
+func (k *class) refund(t *Ticket) {
+	if k.limited() {
+		k.rate.tokens++
+	}
+	k.virtual -= t.paid
 }
 
 // Full reports whether something waits for room.
@@ -44,9 +50,12 @@ func (c *Control) contended(now time.Time) bool {
 // send counts a ticket as in flight.
 func (c *Control) send(t *Ticket, now time.Time) {
 	t.Verdict, t.sent = Admitted, now
-	c.classes[t.Class].admitted++
-	if len(t.Parts) > 0 && !t.Passes {
-		average(&c.mean, t.cost/float64(max(1, t.Searches)))
+	if !t.counted { // one that waits again is the same one
+		t.counted = true
+		c.classes[t.Class].admitted++
+		if len(t.Parts) > 0 && !t.Passes {
+			average(&c.mean, t.cost/float64(max(1, t.Searches)))
+		}
 	}
 	c.charge(t)
 }
@@ -62,13 +71,20 @@ func (c *Control) hold(t *Ticket, sign float64) {
 	}
 }
 
+// load adds what a ticket has in flight on its nodes, or takes it from there.
+func (t *Ticket) load(sign float64) {
+	for _, h := range t.charges {
+		add(&h.node.ours, sign*h.tasks)
+	}
+}
+
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
 	c.sample.sent++
 	c.sample.moves++
+	t.load(1)
 	for _, h := range t.charges {
-		h.node.ours += h.tasks
 		h.node.raisePeak(share)
 	}
 }
@@ -77,8 +93,8 @@ func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
 	c.sample.sent--
 	c.sample.moves++
+	t.load(-1)
 	for _, h := range t.charges {
-		add(&h.node.ours, -h.tasks)
 		h.node.ahead = min(h.node.ahead, h.node.ours)
 	}
 }
@@ -98,31 +114,41 @@ const (
 	sampleMost    = 10
 )
 
-// costSample is what was seen since the cost of a ticket was last looked at.
+// costSample is what is known of all tickets, to be compared with what nodes complete.
 type costSample struct {
-	began            time.Time
-	ended, completed float64
-	sent             int    // tickets in flight
-	moves            uint64 // tickets that began or ended
+	ended float64
+	sent  int    // tickets in flight
+	moves uint64 // tickets that began or ended
 }
 
 // learnCost takes in what a node has completed since its last poll, if that may be of tickets: some were in flight
-// meanwhile. Only the nodes show what these cost, so a sample ends when each of them has told. What
+// meanwhile. Only the nodes show what these cost, so a sample ends when each of them has told enough. Each tells of a time of its
+// own, as they are not polled at once: what it completed is compared with the tickets that ended between its polls. What
 // others send to them meanwhile makes tickets dearer, to the bound that dearest sets. One that makes thousands of tasks one after
 // the other, as a reindex does, says little of the others.
 func (c *Control) learnCost(n *Node, completed int64, now time.Time) {
 	s := &c.sample
 	if n.moves != s.moves || s.sent > 0 {
-		s.completed += float64(completed) * c.o.share() // the other sidesteps have their part in it
+		n.made += float64(completed) * c.o.share() // the other sidesteps have their part in it
 	}
-	n.moves = s.moves
-	untold := func(n *Node) bool { return n.serves && !n.stale(now) && n.polledAt.Before(s.began) }
-	if s.ended < sampleTickets || slices.ContainsFunc(c.order, untold) {
+	n.moves, n.told = s.moves, s.ended
+	cost := 0.0
+	for _, n := range c.order {
+		if !n.serves || n.stale(now) {
+			continue
+		}
+		if n.told-n.from < sampleTickets {
+			return
+		}
+		cost += n.made / (n.told - n.from)
+	}
+	if cost == 0 {
 		return
 	}
-	cost := min(max(1, s.completed/s.ended), sampleMost*c.mean)
-	c.mean += samplePart * (cost - c.mean)
-	s.began, s.ended, s.completed = now, 0, 0
+	c.mean += samplePart * (min(max(1, cost), sampleMost*c.mean) - c.mean)
+	for _, n := range c.order {
+		n.made, n.from = 0, n.told
+	}
 }
 
 // dearest returns what a ticket of which only the nodes show what it costs is charged at

@@ -128,6 +128,7 @@ type Control struct {
 	virtual float64 // time of the fair queue
 	round   uint64  // of pumps
 	length  int     // tickets that wait
+	sought  int     // nodes that these wait for, whether these are known or have left, and tickets without a node
 	bytes   int64
 	turned  []*Ticket // whose verdict the last call changed
 	sample  costSample
@@ -187,7 +188,7 @@ func (c *Control) Update(ids []string) {
 	for _, id := range ids {
 		n := c.nodes[id]
 		if n == nil {
-			n = &Node{ID: id}
+			n = &Node{ID: id, told: c.sample.ended, from: c.sample.ended}
 		}
 		nodes[id] = n
 		c.order = append(c.order, n)
@@ -353,7 +354,7 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 		c.hold(t, 1)
 		c.charge(t)
 	} else {
-		c.classes[t.Class].admitted--
+		c.classes[t.Class].refund(t)
 		c.push(t)
 	}
 	return c.pumpBut(t, now)

@@ -18,18 +18,25 @@ func (c *Control) link() {
 }
 
 // from returns the class that a search comes into that has waited for so long: this one or the first below it that has
-// something left of its rate, and more patience. It returns -1 if there is none.
+// something left of its rate, and more patience; if all such have used up their rates, the first with more patience. It
+// returns -1 if there is none.
 func (c *Control) from(class int, waited time.Duration, now time.Time) int {
-	for range c.classes { // they may name each other
+	patient := -1
+	for range c.classes { // Options may have them name each other
 		if class < 0 {
 			break
 		}
-		if patience := c.patienceIn(class); c.classes[class].takes(now) && (patience == 0 || patience > waited) {
-			return class
+		if patience := c.patienceIn(class); patience == 0 || patience > waited {
+			if c.classes[class].takes(now) {
+				return class
+			}
+			if patient < 0 {
+				patient = class
+			}
 		}
 		class = c.classes[class].lower
 	}
-	return -1
+	return patient
 }
 
 // enters returns the class of a new ticket.

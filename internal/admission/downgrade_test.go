@@ -150,3 +150,18 @@ func TestADowngradeKeepsToTheRateOfTheLowerClass(t *testing.T) {
 	}
 	require.Equal(t, []int{1, 2}, []int{a.Class, b.Class})
 }
+
+// Nothing is refused for a rate: where only a class that has used up its own has patience, that one takes it.
+func TestARateRefusesNothing(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{
+		{Name: "first", Deadline: 2 * time.Second, Downgrade: "second"}, {Name: "second", Rate: 0.1, Downgrade: "third"}, {Name: "third", Deadline: time.Second},
+	}
+	r := newRig(t, o, 1)
+	require.Equal(t, []int{1, 2}, []int{r.of(1, 0).Class, r.of(1, 0).Class})
+	late := r.of(0, 0)
+	r.now = r.now.Add(2 * time.Second)
+	moved, _ := r.Downgrade(late, r.now)
+	require.True(t, moved)
+	require.Equal(t, 1, late.Class)
+}

@@ -32,6 +32,7 @@ type Node struct {
 	ahead     float64 // of these, what only mode observe has let go by now
 	searches  float64 // of the others, what had to wait for room
 	waiting   float64 // shard queries that wait here for this node, by their expected share
+	seekers   int     // how many tickets that is of
 	others    float64 // mean of what was in the pool beyond ours; negative if less
 	busy      float64 // threads at work at the last poll
 	idle      bool    // nothing waited in its queue at the last poll
@@ -45,6 +46,9 @@ type Node struct {
 	reserved  float64 // shard queries, of that pump: how much
 	exhausted uint64  // the pump in which nothing was left beside
 	moves     uint64  // costSample.moves at the last poll
+	told      float64 // costSample.ended, likewise
+	from      float64 // that when the sample of this node began
+	made      float64 // tasks that it has completed since, while tickets were in flight
 
 	// of the frame
 	since     time.Time

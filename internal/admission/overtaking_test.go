@@ -210,7 +210,7 @@ func TestWhatIsWithinTheRateDoesNotWaitForTheClock(t *testing.T) {
 	require.Zero(t, r.Waiting())
 }
 
-// What waited for a node that has left waits for room where it is sent to now, in its place: else all of it would be there at once.
+// What waited for a node that has left waits for room where it is sent to now, by the time of its arrival: else all of it would be there at once.
 func TestWhatIsMovedWaitsForRoomThere(t *testing.T) {
 	r := newRig(t, limited(1), 2)
 	gone, busy := r.search(0), r.search(1)
@@ -245,4 +245,63 @@ func TestAFullClusterIsNotSearchedForRoom(t *testing.T) {
 	}
 	r.Observe("0", Poll{Threads: 2}, r.now)
 	require.Less(t, r.classes[0].missed, 10)
+}
+
+// A node that has left counts for as long as something waits for it: what waits is looked at although nothing is left of the others.
+func TestWhatWaitsForANodeThatLeftIsLookedAt(t *testing.T) {
+	r := newRig(t, limited(1), 3)
+	for _, n := range []int{0, 1, 2} {
+		r.search(n)
+	}
+	full := r.search(0)
+	freed := r.search(2)
+	r.Update([]string{"0", "1"})
+	require.Equal(t, []*Ticket{freed}, r.Turn(r.now))
+	require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{full.Verdict, freed.Verdict})
+	require.Equal(t, 1, r.sought)
+	r.Leave(full, TooLate, r.now)
+	require.Zero(t, r.sought)
+}
+
+// One that is decided anew and waits again has not yet been sent: by the rate and the turn of its class, too. It is counted once.
+func TestWhatWaitsAgainHasNotHadItsTurn(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "limited", Rate: 0.001}, {Name: "other"}}
+	r := newRig(t, o, 2)
+	first, busy := r.of(1, 0), r.of(1, 1)
+	waits := r.of(0, 0)
+	r.of(1, 1)
+	r.Update([]string{"1"})
+	require.Equal(t, []*Ticket{waits}, r.Turn(r.now))
+	require.Equal(t, int64(1), r.Classes()[0].Admitted)
+	waits.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
+	r.Move(waits, r.now)
+	require.Equal(t, Waits, waits.Verdict)
+	require.Equal(t, int64(1), r.Classes()[0].Admitted)
+	require.Zero(t, r.classes[0].virtual)
+	r.done(first)
+	require.Equal(t, []*Ticket{waits}, r.Done(busy, r.now))
+	require.Equal(t, int64(1), r.Classes()[0].Admitted)
+	require.False(t, r.classes[0].may(r.now))
+}
+
+// What the share of its class holds back is overtaken by nothing of the class, although no node was left when its turn came.
+func TestWhatIsHeldBackIsNotOvertakenWhereNoNodeIsLeft(t *testing.T) {
+	o := limited(10)
+	o.Classes = []Class{{Name: "first"}, {Name: "second"}}
+	r := newRig(t, o, 2)
+	r.poll(Poll{Completed: 1}) // they serve
+	for range 9 {
+		r.of(0, 0)
+	}
+	r.of(1, 0)
+	for range 5 {
+		r.of(1, 1)
+	}
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	wide := &Ticket{Class: 1, Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.True(t, r.classes[1].held)
+	r.Turn(r.now)
+	require.Equal(t, Waits, r.of(1, 1).Verdict)
 }

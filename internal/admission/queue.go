@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -292,26 +291,18 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			k.share = c.shareOf(k, now)
 		}
 	}
-	left := 0 // nodes that something waits for, and of which something is left
-	for _, n := range c.order {
-		if n.waiting > 0 {
-			left++
-		}
-	}
-	for nodeless := left == 0; left > 0 || nodeless; {
+	for exhausted := 0; exhausted < c.sought; {
 		k := c.turn(now)
 		if k == nil {
 			break
 		}
 		t := k.cursor
 		k.advance()
-		if k.exceeds(t, k.share) {
-			k.over, k.held = true, true
-			c.bind(t)
+		if c.holdsBack(k, t) {
 			continue
 		}
 		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			left -= c.claim(t, now)
+			exhausted += c.claim(t, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
@@ -328,6 +319,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		c.turned = append(c.turned, t)
 	}
 	if c.length > 0 {
+		c.holdRest()
 		c.bindAll()
 	}
 	return c.turned
@@ -383,46 +375,6 @@ func (k *class) advance() {
 	k.cursor = k.cursor.next
 }
 
-// active reports whether the class has, or had a moment ago, something to do.
-func (k *class) active(now time.Time) bool {
-	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
-}
-
-// shareOf returns how many shard queries a class may have in flight while others are active: its share of what
-// keeps all nodes busy, even if these leave room. Running searches cannot be stopped, so a class of which the searches take
-// long must not fill all nodes with them. They count the more the longer they take.
-func (c *Control) shareOf(k *class, now time.Time) float64 {
-	weights := 0.0
-	for i := range c.classes {
-		if other := &c.classes[i]; other == k || other.active(now) {
-			weights += other.Weight
-		}
-	}
-	if weights == k.Weight {
-		return math.Inf(1)
-	}
-	limits := 0.0
-	for _, n := range c.order {
-		if n.serves && !n.stale(now) {
-			limits += n.ample(&c.o) * c.o.share()
-		}
-	}
-	if limits == 0 {
-		return math.Inf(1)
-	}
-	if c.took > 0 && k.took > 0 {
-		limits *= c.took / k.took
-	}
-	return limits * k.Weight / weights
-}
-
-// exceeds reports whether a ticket would give its class more than its share. One search counts for half of that at most until it is sent,
-// so that a wide one need not wait until nothing of its class is in flight. One search of each class is always
-// sent.
-func (k *class) exceeds(t *Ticket, share float64) bool {
-	return k.inFlight > 0 && k.inFlight+min(t.atNodes(), share/2) > share
-}
-
 // stayed takes in that a search waited until it was admitted.
 func (k *class) stayed() { k.left -= leftPart * k.left }
 
@@ -457,8 +409,15 @@ func (c *Control) push(t *Ticket) {
 // weigh adds what a ticket is expected to send to what waits, or takes it from there.
 func (c *Control) weigh(t *Ticket, sign float64) {
 	add(&c.classes[t.Class].cost, sign*t.cost)
+	if len(t.charges) == 0 {
+		c.sought += int(sign)
+	}
 	for _, h := range t.charges {
 		add(&h.node.waiting, sign*h.tasks)
+		before := h.node.seekers
+		if h.node.seekers += int(sign); before == 0 || h.node.seekers == 0 {
+			c.sought += int(sign)
+		}
 	}
 }
 

@@ -5,6 +5,24 @@ import (
 	"time"
 )
 
+// Fits reports whether there is room for a ticket on the nodes of its Parts, whatever waits for them. The place of one that
+// was admitted is free for it.
+func (c *Control) Fits(t *Ticket, now time.Time) bool {
+	if !t.placed {
+		c.spread(t)
+		return c.fits(t, now)
+	}
+	moved := *t
+	moved.charges = nil
+	c.spread(&moved)
+	c.hold(t, -1)
+	t.load(-1)
+	fits := c.fits(&moved, now)
+	c.hold(t, 1)
+	t.load(1)
+	return fits
+}
+
 // fits reports whether there is room for a ticket. Of nodes of which nothing is known nothing is asked.
 func (c *Control) fits(t *Ticket, now time.Time) bool {
 	one, sum := c.lacks(t, now)

@@ -31,6 +31,8 @@ type Ticket struct {
 	sent    time.Time // when it was admitted
 	charged bool      // it is in flight
 	placed  bool      // and there was room for it
+	paid    float64   // what that cost its class of its turn, see class.virtual
+	counted bool      // it has been admitted, now or before it waited again
 	queued  bool      // it is in the queue of its class
 	blocked int       // position in charges of the node where something came before it last
 	next    *Ticket   // in its class's queue

@@ -66,9 +66,9 @@ func TestWritesAreNotChargedWhatOthersSendMeanwhile(t *testing.T) {
 	short := &Ticket{} // it begins and ends between two polls
 	r.Offer(short, r.now)
 	r.done(short)
-	before := r.sample.completed
+	before := r.order[0].made
 	r.poll(Poll{Completed: 6})
-	require.Equal(t, before+30, r.sample.completed)
+	require.Equal(t, before+6, r.order[0].made)
 }
 
 // Of what nodes complete the other sidesteps sent their part.
@@ -176,4 +176,27 @@ func TestTheCostOfManyWritesIsLearned(t *testing.T) {
 		r.Observe(r.order[i%5].ID, Poll{Threads: 2, Completed: 400 * 5 * 2}, r.now)
 	}
 	require.InDelta(t, 10, r.mean, 2)
+}
+
+// Each node tells of the time between two polls of its own, whatever lies between those of one node and of the next.
+func TestTheCostOfWritesIsLearnedWheneverNodesArePolled(t *testing.T) {
+	for _, gap := range []int{5, 200, 1000} { // ms
+		o := limited(1000)
+		o.Learns = true
+		r := newRig(t, o, 2)
+		r.poll(Poll{Completed: 1})
+		for ms := range 100_000 { // a write each ms, which makes five tasks on each node
+			w := &Ticket{}
+			r.Offer(w, r.now)
+			r.now = r.now.Add(time.Millisecond)
+			switch ms % 2000 {
+			case 0:
+				r.Observe("0", Poll{Threads: 2, Completed: 10_000}, r.now)
+			case gap:
+				r.Observe("1", Poll{Threads: 2, Completed: 10_000}, r.now)
+			}
+			r.done(w)
+		}
+		require.InDelta(t, 10, r.mean, 1)
+	}
 }

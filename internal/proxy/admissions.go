@@ -179,6 +179,7 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	defer a.mu.Unlock()
 	t := &x.ticket
 	a.signal(a.control.Offer(t, now), now)
+	a.count(t)
 	if t.Verdict == admission.Waits && x.turn == nil {
 		x.turn = make(chan struct{}, 1)
 	}
@@ -204,10 +205,21 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, s
 
 // verdict returns what is decided about a ticket, and its class. a.mu is held.
 func (a *admissions) verdict(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
+	return t.Verdict, t.Reason, a.classes[t.Class].Name
+}
+
+// count counts a ticket that goes on because nothing is known of its nodes. a.mu is held.
+func (a *admissions) count(t *admission.Ticket) {
 	if t.Verdict == admission.Admitted && t.Unmeasured {
 		a.opened.Add(1)
 	}
-	return t.Verdict, t.Reason, a.classes[t.Class].Name
+}
+
+// waited notes that a ticket has waited, and goes on.
+func (a *admissions) waited(t *admission.Ticket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(t)
 }
 
 // done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
@@ -231,6 +243,13 @@ func (a *admissions) move(t *admission.Ticket) (admitted bool) {
 		return turned
 	})
 	return admitted
+}
+
+// fits reports whether there is room for a ticket where it is to go.
+func (a *admissions) fits(t *admission.Ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Fits(t, time.Now())
 }
 
 // downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.

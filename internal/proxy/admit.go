@@ -37,12 +37,14 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
+	x.goElsewhere()
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
 	for x.Class = class; verdict == admission.Waits; {
 		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
-		if verdict == admission.Admitted && !x.gone() && !x.chooseAnew() {
+		x.admitted = verdict == admission.Admitted // whatever becomes of choosing
+		if x.admitted && !x.gone() && !x.chooseAnew() {
 			verdict = admission.Waits
 		}
 	}
@@ -50,6 +52,9 @@ func (x *exchange) admit() bool {
 		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
+	if x.admitted && x.Waited > 0 {
+		a.waited(t)
+	}
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
 		return true
@@ -142,6 +147,30 @@ func (x *exchange) expectItems(m *multiSearch) {
 	}
 }
 
+// goElsewhere chooses another copy for a search that is meant for one node, if that one is at its limit, and the other is not
+// and may be listed: else that would be spared for nothing.
+func (x *exchange) goElsewhere() {
+	a := x.admitter
+	if m := a.inForce(); m != admission.Auto && m != admission.Target {
+		return // nothing is changed
+	}
+	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
+		return
+	}
+	full := x.first.decision.Nodes[0]
+	t := newTry(x)
+	t.steered = true
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
+	x.expect(&t.decision)
+	if t.decision.Reason.Lists() && t.decision.Nodes[0] != full && t.decision.Fit() && a.fits(&x.ticket) {
+		x.first, t = t, x.first
+		x.Reason = string(x.first.decision.Reason)
+	} else {
+		x.expect(&x.first.decision)
+	}
+	t.release()
+}
+
 // waitTurn waits until the verdict about the ticket has come, the time has passed that it
 // may wait in its class and those below, or the client is gone.
 func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason, string) {
@@ -188,6 +217,7 @@ func (x *exchange) chooseAnew() bool {
 		x.first.release()
 		x.first = nil
 	}
+	x.goElsewhere() // it has a place where it waited
 	x.followRule()
 	return x.admitter.move(&x.ticket)
 }

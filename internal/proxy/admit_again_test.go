@@ -10,6 +10,7 @@ import (
 
 	"sidestep/internal/admission"
 	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
 )
 
 // startPair starts two nodes that have all copies of an index, with a limit of so many shard queries each.
@@ -30,6 +31,15 @@ func startPair(t *testing.T, limit float64) *gatedNodes {
 	return c
 }
 
+// queued has polls tell of the queues of both nodes, by which one ranks far better.
+func (c *gatedNodes) queued(a, b float64) {
+	for i, queue := range []float64{a, b} {
+		for range 10 {
+			c.selector.ObservePoll(id(i), selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Queue: queue}, time.Now())
+		}
+	}
+}
+
 // A search that finds its node full waits for it, and is not sent to one that is left out: an operator drains it, it is
 // slow, or it is in slow start.
 func TestAFullNodeIsWaitedForBesideOneThatIsLeftOut(t *testing.T) {
@@ -46,6 +56,43 @@ func TestAFullNodeIsWaitedForBesideOneThatIsLeftOut(t *testing.T) {
 	for _, one := range c.seen() {
 		require.Contains(t, one.uri, "_only_nodes:id-a")
 	}
+}
+
+// While one node is full a search goes to the other, if nothing speaks against that one, although it ranks worse. One that has
+// waited stays where there is room by now.
+func TestNothingWaitsForAFullNodeBesideOneWithRoom(t *testing.T) {
+	c := startPair(t, 2)
+	lets := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	c.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-lets[node]:
+		case <-r.Context().Done():
+		}
+		respond(http.StatusOK, complete)("", w, r)
+	}
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	arrives := func(node int) {
+		var seen []recorded
+		require.Eventually(t, func() bool { seen = c.seen(); return len(seen) == 1 }, admitPatience, time.Millisecond)
+		require.Contains(t, seen[0].uri, "_only_nodes:"+id(node))
+	}
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := search()
+	arrives(0)
+	waits := search()
+	c.await(1)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.queued(0, 50)
+	second := search()
+	arrives(1)
+	c.queued(50, 0)
+	lets["a"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	arrives(0)
+	lets["a"] <- struct{}{}
+	lets["b"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-waits).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
 }
 
 // What waits for a node that fails is decided anew, and waits for room on the others: else all of it would be there at once.
@@ -79,6 +126,37 @@ func TestWhatWaitedForANodeThatFailsWaitsForTheOthers(t *testing.T) {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
 	require.EqualValues(t, 1, most.Load())
+}
+
+// A search that goes on as its node has left, and then waits for room on another, was not sent to a node of which nothing is
+// known.
+func TestWhatWaitsAgainWasNotSentBlindly(t *testing.T) {
+	c := startPair(t, 2)
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	all := []<-chan answered{search()}
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	all = append(all, search())
+	c.await(1)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.queued(50, 0)
+	all = append(all, search())
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	left := cluster.Index{Name: "idx"}
+	for i := range 2 {
+		left.Shards = append(left.Shards, cluster.Shard{Index: "idx", Number: i, Copies: []cluster.Copy{{Node: id(1), Kind: 'p', State: cluster.Started}}})
+	}
+	was := c.snapshot()
+	c.proxy.UseSnapshot(cluster.NewSnapshot(cluster.Contents{
+		Engine: was.Engine, Nodes: was.Nodes[1:], PlacedAt: time.Now(), Indices: []cluster.Index{left},
+	}))
+	for range all {
+		c.let <- struct{}{}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+	require.Zero(t, c.proxy.admission.opened.Load())
 }
 
 // A class that waits for the clock, as its rate is for, keeps no other from a second attempt.

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"time"
 
 	"sidestep/internal/stats"
@@ -25,6 +26,11 @@ func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
 // may expect, and whether some of them can go to no other node listed.
 func (d *Decision) Expected(i int) (tasks float64, sole bool) {
 	return d.listed[i].tasks, d.listed[i].sole
+}
+
+// Fit reports whether no node is listed that is to be kept out, for want of other copies.
+func (d *Decision) Fit() bool {
+	return !slices.ContainsFunc(d.listed, func(c *candidate) bool { return c.why.KeepsOut() })
 }
 
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
