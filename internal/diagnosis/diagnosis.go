@@ -114,7 +114,7 @@ func (r *Recorder) Stop(ctx context.Context) error {
 		if open.lasts() {
 			open.record.ends(time.Now())
 		}
-		r.close(id, open, time.Now())
+		r.close(id, open)
 	}
 	r.mu.Unlock()
 	r.finish()

@@ -47,7 +47,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 			r.keep(open)
 		}
 		if open.over(now) {
-			r.close(id, open, now)
+			r.close(id, open)
 		}
 	}
 	known := make(map[string]bool, len(readings))
@@ -156,7 +156,7 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 }
 
 // close moves a record to the store.
-func (r *Recorder) close(id string, open *recording, now time.Time) {
+func (r *Recorder) close(id string, open *recording) {
 	r.assess(open)
 	r.count(open)
 	delete(r.open, id)

@@ -127,9 +127,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 	if m.Abort.happened() {
 		return nil, &failure{doing: "send", err: context.Canceled, notSent: true}
 	}
-	sent, refused := false, false
+	sent, retried := false, false
 	for {
-		c, err := p.connect(m, sent || refused)
+		c, err := p.connect(m, sent || retried)
 		if err == nil {
 			var resp *http.Response
 			if resp, err = c.exchange(m); err == nil {
@@ -138,10 +138,10 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 		}
 		again := c != nil && !c.isNew() && !m.Abort.happened()
 		switch {
-		case again && err.notSent && c.writeErr != nil: // nothing was written: the next connection may be good
-		case again && err.notSent && !refused: // so was the certificate that it was made with: there may be another by now
-			refused = true
-		case again && !sent && m.Repeatable && err.unanswered:
+		case again && err.notSent && !refused(err.err): // nothing was written: the next connection may be good
+		case again && err.notSent && !retried: // the node refused the certificate with which it was made: there may be another by now
+			retried = true
+		case again && !err.notSent && !sent && m.Repeatable && err.unanswered:
 			sent = true
 		default:
 			err.notSent = err.notSent && !sent

@@ -158,34 +158,43 @@ func (b *buffered) Write(p []byte) (int, error) {
 // A node that refuses our certificate is tried once more, as there may be another one by now, and not for ever, although each
 // connection was begun for another message.
 func TestARefusedCertificateEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		refusing := serving()
-		refusing.ClientAuth = tls.RequireAnyClientCert
-		var dials atomic.Int32
-		p := New(Options{Address: "127.0.0.1:9200", MaxIdle: 10, TLS: trusting(), Dial: func(context.Context, string, string) (net.Conn, error) {
-			dials.Add(1)
-			time.Sleep(10 * time.Millisecond)
-			client, server := net.Pipe()
-			go func() {
-				_ = tls.Server(&buffered{Conn: server}, refusing).Handshake() // the alert is written
-				_, _ = io.Copy(io.Discard, server)
-				server.Close()
-			}()
-			return client, nil
-		}})
-		defer p.Close()
+	for name, message := range map[string]func() *Message{
+		"get": get, "repeatable": func() *Message { return repeatable(get()) }, "long body": func() *Message { return post(1 << 20) },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { refuseCertificates(t, message()) }) })
+	}
+}
+
+// refuseCertificates sends m to a node that refuses our certificate, while connections are made for others.
+func refuseCertificates(t *testing.T, m *Message) {
+	refusing := serving()
+	refusing.ClientAuth = tls.RequireAnyClientCert
+	var dials atomic.Int32
+	p := New(Options{Address: "127.0.0.1:9200", MaxIdle: 10, TLS: trusting(), Dial: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		time.Sleep(10 * time.Millisecond)
+		client, server := net.Pipe()
+		go func() {
+			_ = tls.Server(&buffered{Conn: server}, refusing).Handshake() // the alert is written
+			_, _ = io.Copy(io.Discard, server)
+			server.Close()
+		}()
+		return client, nil
+	}})
+	defer p.Close()
+	for range 2 {
 		spare, abort := abortable(get())
 		go func() { _, _ = p.Do(spare) }()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond)
 		abort()
-		m, abort := abortable(get())
-		time.AfterFunc(time.Second, abort)
-		_, err := p.Do(m)
-		require.True(t, NotSent(err), err)
-		require.NotErrorIs(t, err, context.Canceled)
-		require.LessOrEqual(t, dials.Load(), int32(4))
-		time.Sleep(time.Second)
-	})
+	}
+	m, abort := abortable(m)
+	time.AfterFunc(time.Second, abort)
+	_, err := p.Do(m)
+	require.True(t, NotSent(err), err)
+	require.NotErrorIs(t, err, context.Canceled)
+	require.LessOrEqual(t, dials.Load(), int32(4))
+	time.Sleep(2 * time.Second)
 }
 
 // A message gets the first connection that is there, not the one that was begun for it.

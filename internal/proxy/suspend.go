@@ -60,8 +60,11 @@ func (p *Proxy) suspend() {
 
 // allowed records that the cluster accepted a node preference.
 func (p *Proxy) allowed() {
-	if p.suspended.until.Load() != nil && p.suspended.until.Swap(nil) != nil {
+	if p.suspended.until.Load() == nil {
+		return
+	}
+	p.o.Selector.Permitted() // before searches are steered
+	if p.suspended.until.Swap(nil) != nil {
 		p.o.Logger.Info("the cluster allows node preferences again: searches are steered")
-		p.o.Selector.Permitted()
 	}
 }

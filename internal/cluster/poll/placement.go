@@ -148,7 +148,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	case !known.HasPlacement():
 		p.beginWhole(ctx, v, costFactor)
 		return p.whole.err
-	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again)):
+	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again) || p.inUse.rests(costFactor)):
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	default:
 		err = p.fetchInUse(ctx, v)
@@ -210,10 +210,10 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 			return nil // another node answered, behind one address: the same
 		}
 	}
-	if v.Version != p.poller.Snapshot().Version {
-		p.again = v.asOf.Add(cluster.BelieveFor) // what comes into use until then was not read, and is not believed any longer
-	} else if !v.asOf.Before(p.again) {
-		p.again = time.Time{}
+	if !v.asOf.Before(p.again) { // else what was current before an earlier move is believed until then
+		if p.again = (time.Time{}); v.Version != p.poller.Snapshot().Version {
+			p.again = v.asOf.Add(cluster.BelieveFor) // what comes into use until then was not read, and is not believed any longer
+		}
 	}
 	p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	return nil

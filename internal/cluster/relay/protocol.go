@@ -49,7 +49,7 @@ const (
 	// usesInterval is how often a sidestep says that an index is searched.
 	usesInterval = cluster.UseExpiry / 4
 	// usesPause is between two times that it says so of any. It is well below
-	// BelieveFor: an index is up to date before it would not be believed any more.
+	// BelieveFor: an index is usually up to date before it would not be believed any more.
 	usesPause = 10 * time.Second
 	// usesAtOnce is how many indices it names at once: a relay reads maxUses at most.
 	usesAtOnce = 10_000
