@@ -160,9 +160,9 @@ func (x *exchange) goElsewhere() {
 	full := x.first.decision.Nodes[0]
 	t := newTry(x)
 	t.steered = true
-	x.p.o.Selector.Choose(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
+	x.p.o.Selector.Preview(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
 	x.expect(&t.decision)
-	if t.decision.Reason.Lists() && t.decision.Nodes[0] != full && t.decision.Fit() && a.fits(&x.ticket) {
+	if t.decision.Reason.Lists() && t.decision.Fit(&x.first.decision) && a.fits(&x.ticket) {
 		x.first, t = t, x.first
 		x.Reason = string(x.first.decision.Reason)
 	} else {
@@ -193,7 +193,8 @@ func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reaso
 }
 
 // chooseAnew decides about a search again that has waited: what was decided may be
-// outdated. It reports whether there is room for it where it is to go now; else it waits again.
+// outdated. It reports whether there is room for it where it is to go now; else it waits again. Where there is none, it goes
+// where it has waited, unless a node there is to be kept out by now.
 func (x *exchange) chooseAnew() bool {
 	now, v := time.Now(), x.p.view.Load()
 	x.now = now // whatever becomes of the decision: what waited was not yet sent
@@ -210,15 +211,16 @@ func (x *exchange) chooseAnew() bool {
 	if why != "" || plan == nil {
 		return true
 	}
-	x.view, x.plan = v, plan
-	x.p.o.Selector.Choose(&x.first.decision, x.selectionRequest(nil), now)
-	x.expect(&x.first.decision)
-	if !x.decided(x.first.decision.Reason) {
-		x.first.release()
-		x.first = nil
+	before, same := x.first, x.view == v && x.plan == plan
+	x.view, x.plan, x.first = v, plan, nil
+	x.choose()
+	if same && x.first != nil && !x.admitter.fits(&x.ticket) && before.decision.Fit(&x.first.decision) {
+		x.first, before = before, x.first
+		x.expect(&x.first.decision)
+		x.Reason = string(x.first.decision.Reason)
 	}
-	x.goElsewhere() // it has a place where it waited
-	x.followRule()
+	before.release()
+	x.goElsewhere()
 	return x.admitter.move(&x.ticket)
 }
 

@@ -164,7 +164,7 @@ func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 // whether lists are allowed again.
 func (s *Selector) Undecided() { s.turn.Add(1) }
 
-// Preview is Choose for the eyes of an operator: it changes nothing, neither
+// Preview is Choose for the eyes of an operator, or for what else could be done after a choice: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
 	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load()})

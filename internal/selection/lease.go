@@ -28,9 +28,12 @@ func (d *Decision) Expected(i int) (tasks float64, sole bool) {
 	return d.listed[i].tasks, d.listed[i].sole
 }
 
-// Fit reports whether no node is listed that is to be kept out, for want of other copies.
-func (d *Decision) Fit() bool {
-	return !slices.ContainsFunc(d.listed, func(c *candidate) bool { return c.why.KeepsOut() })
+// Fit reports whether d lists no node that is to be kept out by d, for want of other copies, or by another decision about the
+// same copies: where one of these is avoided others may be needed.
+func (d *Decision) Fit(other *Decision) bool {
+	return !slices.ContainsFunc(d.listed, func(c *candidate) bool {
+		return c.why.KeepsOut() || other.candidates[c.position].why.KeepsOut()
+	})
 }
 
 // Release returns the lease. Returning it twice is a mistake that is ignored: a

@@ -194,3 +194,29 @@ func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
 	}
 	require.True(t, seen[nodes[2]])
 }
+
+// Beside a node that is left out although it has the other copy, one that is to be kept out seems to be needed. A search is not to
+// go there for that, and looking for another copy does not keep that node from being ejected.
+func TestWhatIsKeptOutDoesNotFitBesideANodeThatIsLeftOut(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, 0.5)
+	}
+	shards := [][]int{{0, 1}}
+	nodes[1].health.avoid.Store(1)
+	before := choose(s, nodes, shards, at(time.Second))
+	require.Equal(t, nodes[:1], before.Nodes)
+	other := func() *Decision {
+		d := &Decision{}
+		s.Preview(d, Request{Nodes: nodes, Shards: shards, Avoid: nodes[:1]}, at(time.Second))
+		require.Equal(t, nodes[1:2], d.Nodes)
+		return d
+	}
+	require.False(t, other().Fit(before))
+	require.Zero(t, nodes[1].neededAt.Load())
+	nodes[1].health.clear()
+	before = choose(s, nodes, shards, at(time.Second))
+	require.True(t, other().Fit(before))
+}
