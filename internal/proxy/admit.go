@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"sidestep/internal/admission"
@@ -211,11 +212,14 @@ func (x *exchange) chooseAnew() bool {
 	if why != "" || plan == nil {
 		return true
 	}
-	before, same := x.first, x.view == v && x.plan == plan
+	before, same := x.first, x.plan == plan && slices.Equal(x.view.nodes, v.nodes) // most views only confirm the placement
 	x.view, x.plan, x.first = v, plan, nil
 	x.choose()
 	if same && x.first != nil && !x.admitter.fits(&x.ticket) && before.decision.Fit(&x.first.decision) {
 		x.first, before = before, x.first
+		if d := &x.first.decision; !slices.Contains(d.Nodes, d.Coordinator) { // what speaks against it by now is not known
+			d.Coordinator = before.decision.Coordinator
+		}
 		x.expect(&x.first.decision)
 		x.Reason = string(x.first.decision.Reason)
 	}

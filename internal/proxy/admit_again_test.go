@@ -14,10 +14,13 @@ import (
 )
 
 // startPair starts two nodes that have all copies of an index, with a limit of so many shard queries each.
-func startPair(t *testing.T, limit float64) *gatedNodes {
+func startPair(t *testing.T, limit float64) *gatedNodes { return startLimited(t, 2, limit) }
+
+// startLimited starts so many such nodes.
+func startLimited(t *testing.T, nodes int, limit float64) *gatedNodes {
 	t.Helper()
 	c := &gatedNodes{let: make(chan struct{})}
-	c.harness = start(t, 2, func(o *Options) {
+	c.harness = start(t, nodes, func(o *Options) {
 		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, limit, limit
 	})
 	c.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
@@ -31,9 +34,9 @@ func startPair(t *testing.T, limit float64) *gatedNodes {
 	return c
 }
 
-// queued has polls tell of the queues of both nodes, by which one ranks far better.
-func (c *gatedNodes) queued(a, b float64) {
-	for i, queue := range []float64{a, b} {
+// queued has polls tell of the queues of the nodes, by which one ranks far better.
+func (c *gatedNodes) queued(queues ...float64) {
+	for i, queue := range queues {
 		for range 10 {
 			c.selector.ObservePoll(id(i), selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Queue: queue}, time.Now())
 		}
@@ -58,11 +61,9 @@ func TestAFullNodeIsWaitedForBesideOneThatIsLeftOut(t *testing.T) {
 	}
 }
 
-// While one node is full a search goes to the other, if nothing speaks against that one, although it ranks worse. One that has
-// waited stays where there is room by now.
-func TestNothingWaitsForAFullNodeBesideOneWithRoom(t *testing.T) {
-	c := startPair(t, 2)
-	lets := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+// gate has each node answer once for each time that something is sent to its channel.
+func (c *gatedNodes) gate() map[string]chan struct{} {
+	lets := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
 	c.answer = func(node string, w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-lets[node]:
@@ -70,12 +71,67 @@ func TestNothingWaitsForAFullNodeBesideOneWithRoom(t *testing.T) {
 		}
 		respond(http.StatusOK, complete)("", w, r)
 	}
+	return lets
+}
+
+// arrives waits until a search has arrived that lists this node.
+func (c *gatedNodes) arrives(node int) {
+	c.t.Helper()
+	var seen []recorded
+	require.Eventually(c.t, func() bool { seen = c.seen(); return len(seen) == 1 }, admitPatience, time.Millisecond)
+	require.Contains(c.t, seen[0].uri, "_only_nodes:"+id(node))
+}
+
+// What has waited for a node goes there once it has room, although others rank better by then, as these are full: also if the
+// placement was confirmed meanwhile.
+func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
+	c := startLimited(t, 3, 1)
+	placed := cluster.NewSnapshot(cluster.Contents{
+		Engine: c.snapshot().Engine, PlacedAt: time.Now(), Nodes: c.snapshot().Nodes,
+		Indices: []cluster.Index{{Name: "idx", Shards: []cluster.Shard{{Index: "idx", Copies: []cluster.Copy{
+			{Node: id(0), Kind: 'p', State: cluster.Started}, {Node: id(1), Kind: 'r', State: cluster.Started}, {Node: id(2), Kind: 'r', State: cluster.Started},
+		}}}}},
+	})
+	c.proxy.UseSnapshot(placed)
+	lets := c.gate()
 	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
-	arrives := func(node int) {
-		var seen []recorded
-		require.Eventually(t, func() bool { seen = c.seen(); return len(seen) == 1 }, admitPatience, time.Millisecond)
-		require.Contains(t, seen[0].uri, "_only_nodes:"+id(node))
+	for _, node := range []string{"b", "c"} {
+		require.NoError(t, c.proxy.Drain(node, time.Hour))
 	}
+	first := search()
+	c.arrives(0)
+	waits := search()
+	c.await(1)
+	for _, node := range []string{"b", "c"} {
+		require.NoError(t, c.proxy.Drain(node, 0))
+	}
+	c.queued(100, 0, 50)
+	second := search()
+	c.arrives(1)
+	c.queued(100, 50, 0)
+	third := search()
+	c.arrives(2)
+	c.queued(100, 0, 50)
+	confirmed := *placed
+	c.proxy.UseSnapshot(&confirmed)
+	lets["a"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	c.arrives(0)
+	for _, node := range []string{"a", "b", "c"} {
+		lets[node] <- struct{}{}
+	}
+	for _, one := range []<-chan answered{waits, second, third} {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
+// While one node is full a search goes to the other, if nothing speaks against that one, although it ranks worse. One that has
+// waited stays where there is room by now.
+func TestNothingWaitsForAFullNodeBesideOneWithRoom(t *testing.T) {
+	c := startPair(t, 2)
+	lets := c.gate()
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	arrives := c.arrives
 	require.NoError(t, c.proxy.Drain("b", time.Hour))
 	first := search()
 	arrives(0)

@@ -148,7 +148,8 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	case !known.HasPlacement():
 		p.beginWhole(ctx, v, costFactor)
 		return p.whole.err
-	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again) || p.inUse.rests(costFactor)):
+	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again) ||
+		v.asOf.Sub(known.PlacedAt) > cluster.BelieveFor/2 && p.inUse.rests(costFactor)): // until then what came into use stays believed
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	default:
 		err = p.fetchInUse(ctx, v)
