@@ -340,7 +340,7 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 }
 
 // Move changes where a ticket that was admitted is sent to, as it was decided anew: at once, or it waits again, for room there.
-// It returns the tickets whose verdict it changed besides t's, valid until the next call: there is room again where the ticket
+// It returns the tickets that got another verdict by it besides t, valid until the next call: there is room again where the ticket
 // was to be sent before.
 func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]

@@ -167,7 +167,7 @@ func (a *admissions) follow(p *Proxy) {
 // inForce returns the mode in force.
 func (a *admissions) inForce() admission.Mode { return a.mode.Load().(admission.Mode) }
 
-// classOf returns the position of the class of a request: the first whose conditions hold.
+// classOf returns the position of the class of a request: the first of which the conditions hold.
 func (a *admissions) classOf(x *exchange) int {
 	return slices.IndexFunc(a.classes, func(k admissionClass) bool { return k.matches(x) })
 }
@@ -270,7 +270,7 @@ func (a *admissions) patience(t *admission.Ticket) time.Duration {
 // turn is called by the timer when something may be sent that waits, see [admission.Control.Next].
 func (a *admissions) turn() { a.do(a.control.Turn) }
 
-// do has the control do something, and tells the requests whose verdict has come by it.
+// do has the control do something, and tells the requests that got a verdict by it.
 func (a *admissions) do(what func(now time.Time) []*admission.Ticket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,7 +25,7 @@ func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics 
 			Help: "Searches, and writes, that sidestep answered 429, by class and reason.",
 		}, []string{"class", "reason"}),
 		dropped: newCounter[string](auto, "sidestep_admission_dropped_total",
-			"Searches, and writes, whose client left while they waited, by class.", "class", nil),
+			"Searches, and writes, of which the client left while they waited, by class.", "class", nil),
 		waited: newTimes(auto, "sidestep_admission_wait_seconds",
 			"Time that searches, and writes, waited, of those that did, however that ended.", "class"),
 	}
