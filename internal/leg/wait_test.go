@@ -175,7 +175,7 @@ func refuseCertificates(t *testing.T, m *Message) {
 		time.Sleep(10 * time.Millisecond)
 		client, server := net.Pipe()
 		go func() {
-			_ = tls.Server(&buffered{Conn: server}, refusing).Handshake() // the alert is written
+			_ = tls.Server(&buffered{Conn: server}, refusing).HandshakeContext(context.Background()) // the alert is written
 			_, _ = io.Copy(io.Discard, server)
 			server.Close()
 		}()
