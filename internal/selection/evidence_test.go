@@ -27,12 +27,7 @@ func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
 // A node that answers no polls does nothing that would be needed: what it did before it
 // hung had kept it in use.
 func TestANodeThatHangsIsNotNeeded(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	for _, n := range nodes {
-		n.Processors = 4
-		set(&n.rate, 1.1)
-	}
+	s, nodes := newBusy(t, 5, 1.1)
 	set(&nodes[2].service, 9)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
 	for now := time.Second; now < 7*time.Second; now += ProbeTimeout + suspicionInterval {

@@ -144,12 +144,7 @@ func TestAQueueExcusesANodeThatAnswersOthers(t *testing.T) {
 // What a node did that is away is counted once: the others do it already, and have told so. Else a slow node would be
 // used for as long as another one is away.
 func TestWhatIsAwayMovesNothingMore(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	for _, n := range nodes {
-		n.Processors = 4
-		set(&n.rate, 0.7)
-	}
+	s, nodes := newBusy(t, 5, 0.7)
 	s.eject(nodes[2], Slow, int64(time.Second), "a test")
 	require.NotContains(t, decide(s, nodes, 2*time.Second).Nodes, nodes[2], "there is room")
 	for _, n := range nodes[1:] {
@@ -162,12 +157,7 @@ func TestWhatIsAwayMovesNothingMore(t *testing.T) {
 
 // A node that answers clients while it owes a poll does its work: the others would have to do it beside theirs.
 func TestWhatIsBusyMovesWhatItDoes(t *testing.T) {
-	s, nodes := newTest(t, 3)
-	setTimes(nodes, 5, 3)
-	for _, n := range nodes {
-		n.Processors = 4
-		set(&n.rate, 0.93)
-	}
+	s, nodes := newBusy(t, 3, 0.93)
 	busy := nodes[1]
 	busy.health.avoid.Store(1)
 	s.Heard(busy, at(2*time.Second))
@@ -198,12 +188,7 @@ func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
 // Beside a node that is left out although it has the other copy, one that is to be kept out seems to be needed. A search is not to
 // go there for that, and looking for another copy does not keep that node from being ejected.
 func TestWhatIsKeptOutDoesNotFitBesideANodeThatIsLeftOut(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	for _, n := range nodes {
-		n.Processors = 4
-		set(&n.rate, 0.5)
-	}
+	s, nodes := newBusy(t, 5, 0.5)
 	shards := [][]int{{0, 1}}
 	nodes[1].health.avoid.Store(1)
 	before := choose(s, nodes, shards, at(time.Second))

@@ -47,6 +47,18 @@ func ring(shards, copies, nodes int) [][]int {
 	return out
 }
 
+// newBusy returns n nodes of four CPUs each, of which each answers so many shard queries of 3 ms in a ms.
+func newBusy(t testing.TB, n int, rate float64) (*Selector, []*Node) {
+	t.Helper()
+	s, nodes := newTest(t, n)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, rate)
+	}
+	return s, nodes
+}
+
 // setTimes gives every node the same numbers, then node slow a response time of its own.
 func setTimes(nodes []*Node, response, service float64) {
 	for _, n := range nodes {
