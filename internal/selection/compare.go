@@ -26,7 +26,8 @@ func (s *Selector) judge(r *round, at int64) {
 		if e.void || alone {
 			continue
 		}
-		late := FarFactor*peers + e.slack(at) + s.excuse(e.node, at)
+		explained := FarFactor*peers + s.excuse(e.node, at)
+		late := explained + s.slack(e, at)
 		switch {
 		case e.refused():
 			if known {
@@ -39,12 +40,17 @@ func (s *Selector) judge(r *round, at int64) {
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
-			s.speaksAgainst(e, true, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers), at)
+			why := fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)
+			if took <= explained+max(late-explained, e.node.mayStandStill(at)) {
+				s.standsStill(e.node, why, at)
+			} else {
+				s.speaksAgainst(e, true, why, at)
+			}
 		case !e.ended || e.outcome.Failed:
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
-		case known && !r.local && !e.node.health.excluded() && took > late-e.slack(at)+noise: // neither
+		case known && !r.local && !e.node.health.excluded() && took > explained+noise: // neither
 			e.judged = true
 			s.unclear(e.node, at)
 		default:
@@ -152,12 +158,12 @@ func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 }
 
 // slack returns by how much (ms) the probe may be longer than its peers'.
-func (e *entry) slack(at int64) float64 {
+func (s *Selector) slack(e *entry, at int64) float64 {
 	slack := peerSlack
 	if e.node.slowEverywhere() {
 		slack = noise
 	}
-	return max(slack, e.node.excused(at), e.via.standstill(at))
+	return max(slack, s.excused(e.node, at), e.via.standstill(at))
 }
 
 // proved reports whether what probes say against n is proof. They must have said so, and none for it, for as long
@@ -201,7 +207,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 }
 
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than
-// they are at the same work is good as soon as it has nothing to do, so it stays avoided for
+// they are at the same work, or uses up its quota, is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
@@ -210,9 +216,18 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() || at-n.health.badAt.Load() >= int64(firstHold) {
+	if !n.slowEverywhere() && !n.ranOut(at) || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
+}
+
+// standsStill notes a probe that was late by no longer than n stands still at a time, as its CPU quota runs out: it is busy,
+// while its peers are not.
+func (s *Selector) standsStill(n *Node, why string, at int64) {
+	n.probe.told()
+	n.probe.vain.Store(0)
+	raise(&n.health.badAt, at)
+	s.avoid(n, true, why, at)
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers (late), or both; why says what. The node

@@ -156,8 +156,12 @@ func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
-	case !h.busy.Load() && late && h.condition() == Fine && n.hasQueue() && at-h.avoid.Load() >= s.enough(n):
-		why += ", while searches wait in its queue"
+	case !h.busy.Load() && late && h.condition() == Fine && (n.hasQueue() || n.ranOut(at)) && at-h.avoid.Load() >= s.enough(n):
+		if n.hasQueue() {
+			why += ", while searches wait in its queue"
+		} else {
+			why += ", while its CPU quota runs out"
+		}
 		h.why.Store(&why)
 		s.change(n, at, why, func() { h.busy.Store(true) })
 	}

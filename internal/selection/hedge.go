@@ -142,7 +142,7 @@ func (s *Selector) answersSince(since, at int64) peerAnswers {
 func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 	sent := n.asking.sentAt.Load()
 	least := min(n.asking.took.Value(), n.asking.before.Value())
-	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.excused(at))
+	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.mayStandStill(at))
 	if waited <= least {
 		return false
 	}

@@ -51,9 +51,9 @@ func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
 		{quotas{0.05, 0, true}, 90 * time.Millisecond, "ejected"},
 		{quotas{0.05, 1, true}, 90 * time.Millisecond, "ejected"},
 		{quotas{0.05, 0, false}, 90 * time.Millisecond, "avoided"}, // it may have been busy
-		{quotas{0.6, 0, true}, 90 * time.Millisecond, "well"},      // an eighth of what its peers have, and more
-		{quotas{0.6, 0, true}, 200 * time.Millisecond, "avoided"},
-		{quotas{0.3, 0.3, true}, 90 * time.Millisecond, "well"},
+		{quotas{0.6, 0, true}, 90 * time.Millisecond, "avoided"},   // an eighth of what its peers have, and more
+		{quotas{0.3, 0.3, true}, 90 * time.Millisecond, "avoided"}, // those of its peers have not run out
+		{quotas{0.3, 0.3, true}, 20 * time.Millisecond, "well"},
 		{quotas{0.3, 0.3, true}, 200 * time.Millisecond, "avoided"},
 		{quotas{0, 0, false}, 90 * time.Millisecond, "avoided"},
 	} {
