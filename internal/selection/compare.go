@@ -32,7 +32,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, took > late, "probe failed: "+e.outcome.Message, at)
+				s.speaksAgainst(e, took > late, e.from("probe failed: "+e.outcome.Message), at)
 			}
 		case known && took > late:
 			e.judged = true
@@ -40,9 +40,9 @@ func (s *Selector) judge(r *round, at int64) {
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
-			why := fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)
-			if took <= explained+max(late-explained, e.node.mayStandStill(at)) {
-				s.standsStill(e.node, why, at)
+			why := e.from(fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
+			if took <= explained+e.node.mayStandStill(at) {
+				s.standsStill(e, why, at)
 			} else {
 				s.speaksAgainst(e, true, why, at)
 			}
@@ -79,6 +79,14 @@ func (e *entry) uncompared(sent, at int64) {
 			p.untoldAt.Store(at)
 		}
 	}
+}
+
+// from completes what is said of the probe, for operators.
+func (e *entry) from(text string) string {
+	if e.foreign {
+		text += " (sent by another sidestep)"
+	}
+	return text
 }
 
 // noteLate notes since when a probe is awaited that is late.
@@ -207,7 +215,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 }
 
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than
-// they are at the same work, or uses up its quota, is good as soon as it has nothing to do, so it stays avoided for
+// they are at the same work, or uses up all of its quota, is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
@@ -216,27 +224,24 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() && !n.ranOut(at) || at-n.health.badAt.Load() >= int64(firstHold) {
+	if !n.slowEverywhere() && !n.exhausted(at) || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
 }
 
-// standsStill notes a probe that was late by no longer than n stands still at a time, as its CPU quota runs out: it is busy,
-// while its peers are not.
-func (s *Selector) standsStill(n *Node, why string, at int64) {
-	n.probe.told()
-	n.probe.vain.Store(0)
-	raise(&n.health.badAt, at)
-	s.avoid(n, true, why, at)
+// standsStill notes a probe that was late by no longer than its node stands still at a time, as its CPU quota runs out. The
+// node is busy, while its peers are not: that is no proof.
+func (s *Selector) standsStill(e *entry, why string, at int64) {
+	e.node.probe.told()
+	e.node.probe.vain.Store(0)
+	raise(&e.node.health.badAt, at)
+	s.avoid(e.node, true, why, at)
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers (late), or both; why says what. The node
 // is avoided, and is ejected once such probes are proof.
 func (s *Selector) speaksAgainst(e *entry, late bool, why string, at int64) {
 	n, p, as := e.node, &e.node.probe, Slow
-	if e.foreign {
-		why += " (sent by another sidestep)"
-	}
 	p.told()
 	p.vain.Store(0)
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known

@@ -13,7 +13,7 @@ type State int32
 const (
 	Unknown      State = iota // not polled yet, or its last poll was answered with an error
 	Fine                      // nothing is proved against it
-	Busy                      // avoided for long: probes take far longer than those of its peers, but searches wait in its queue
+	Busy                      // avoided for long: probes take far longer than those of its peers, as it has more to do than it can
 	Slow                      // ejected: probes took far longer than those of its peers
 	Failing                   // ejected: it failed probes or searches that went well on its peers
 	Ramping                   // slow start: back, with a share that grows
@@ -144,8 +144,8 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 }
 
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
-// and not too many are out already. Once it is avoided for as long as would be proof, and its last poll still told of
-// a queue, it is busy.
+// and not too many are out already. Once it is avoided for as long as would be proof, and what it has to do is still more than
+// it can, it is busy.
 func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
@@ -156,15 +156,22 @@ func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
-	case !h.busy.Load() && late && h.condition() == Fine && (n.hasQueue() || n.ranOut(at)) && at-h.avoid.Load() >= s.enough(n):
-		if n.hasQueue() {
-			why += ", while searches wait in its queue"
-		} else {
-			why += ", while its CPU quota runs out"
-		}
+	case !h.busy.Load() && late && h.condition() == Fine && n.overburdened(at) != "" && at-h.avoid.Load() >= s.enough(n):
+		why += ", while " + n.overburdened(at)
 		h.why.Store(&why)
 		s.change(n, at, why, func() { h.busy.Store(true) })
 	}
+}
+
+// overburdened says what shows that n has more to do than it can, if anything does: that it is slow is no fault then.
+func (n *Node) overburdened(at int64) string {
+	switch {
+	case n.hasQueue():
+		return "searches wait in its queue"
+	case n.exhausted(at):
+		return "it uses up its CPU quota"
+	}
+	return ""
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.

@@ -149,8 +149,16 @@ func (n *Node) load() float64 {
 	return max(n.rate.Mean()*n.service.Mean(), min(n.used.Value(), n.processors()))
 }
 
+// utilisation returns the part of the time for which the node's CPUs are busy, 0 if it is not known.
+func (n *Node) utilisation() float64 {
+	if n.Processors == 0 {
+		return 0
+	}
+	return n.load() / n.processors()
+}
+
 // full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.
-func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
+func (n *Node) full() bool { return n.utilisation() > fullLoad }
 
 // loaded reports whether the node is full, or rejects shard queries.
 func (n *Node) loaded(at int64) bool { return n.full() || n.rejects(at) }

@@ -1,8 +1,8 @@
 package selection
 
 // A quota tells how much CPU a node has. Nodes of one size that use up their quotas are busy: each stands
-// still until its next period, at another moment than its peers, and that is no fault. One that does while they do
-// not is to get less. A node that is
+// still until its next period, at another moment than its peers, and that is no fault. One that uses up all of its quota, while they
+// do not, is to get less. A node that is
 // short of CPU has less than one part in useFactor of what its peers have. It is starved when its quota
 // runs out. As soon as it gets no searches it answers probes as well as they do.
 
@@ -22,13 +22,16 @@ func (n *Node) mayStandStill(at int64) float64 {
 	return n.standstill(at)
 }
 
-// excused returns for how long (ms) n may stand still and be no busier than others: data nodes do so, too, by the median.
+// exhausted reports whether n uses up all of its quota.
+func (n *Node) exhausted(at int64) bool { return n.ranOut(at) && n.full() }
+
+// excused returns for how long (ms) n may stand still and be as good as its peers: not at all if it uses up all of its quota, and
+// most data nodes do not.
 func (s *Selector) excused(n *Node, at int64) float64 {
-	own := n.mayStandStill(at)
-	if own == 0 {
+	if n.exhausted(at) && s.usual(func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad {
 		return 0
 	}
-	return min(own, s.usual(func(m *Node) (float64, bool) { return m.standstill(at), true }))
+	return n.mayStandStill(at)
 }
 
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second. Of a

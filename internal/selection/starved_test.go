@@ -7,10 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quotas are those of node 2, and of the others; 0: none. That of node 2 runs out if throttled says so.
+// quotas are those of node 2, and of the others; 0: none. That of node 2 runs out if throttled says so. It uses a part
+// of it, and the others of theirs.
 type quotas struct {
 	own, others float64
 	throttled   bool
+	used, usual float64
 }
 
 // withQuotas returns five nodes of four processors that have told of their quotas.
@@ -25,12 +27,15 @@ func withQuotas(t *testing.T, q quotas) (*Selector, []*Node) {
 	return s, nodes
 }
 
+// alone has node 2 use such a part of its quota, so that it runs out, and its peers, of the same size, half of theirs.
+func alone(used float64) quotas { return quotas{0.3, 0.3, true, used, 0.5} }
+
 // poll has the nodes answer a poll.
 func (q quotas) poll(s *Selector, nodes []*Node, now time.Duration) {
 	for i, n := range nodes {
-		p := Poll{State: Fine, Quota: q.others}
+		p := Poll{State: Fine, Quota: q.others, Used: q.others * q.usual}
 		if i == 2 {
-			p.Quota = q.own
+			p.Quota, p.Used = q.own, q.own*q.used
 			if q.throttled {
 				p.Throttled = 100 * time.Millisecond
 			}
@@ -48,14 +53,18 @@ func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
 		took time.Duration
 		want string
 	}{
-		{quotas{0.05, 0, true}, 90 * time.Millisecond, "ejected"},
-		{quotas{0.05, 1, true}, 90 * time.Millisecond, "ejected"},
-		{quotas{0.05, 0, false}, 90 * time.Millisecond, "avoided"}, // it may have been busy
-		{quotas{0.6, 0, true}, 90 * time.Millisecond, "avoided"},   // an eighth of what its peers have, and more
-		{quotas{0.3, 0.3, true}, 90 * time.Millisecond, "avoided"}, // those of its peers have not run out
-		{quotas{0.3, 0.3, true}, 20 * time.Millisecond, "well"},
-		{quotas{0.3, 0.3, true}, 200 * time.Millisecond, "avoided"},
-		{quotas{0, 0, false}, 90 * time.Millisecond, "avoided"},
+		{quotas{own: 0.05, throttled: true}, 90 * time.Millisecond, "ejected"},
+		{quotas{own: 0.05, others: 1, throttled: true}, 90 * time.Millisecond, "ejected"},
+		{quotas{own: 0.05}, 90 * time.Millisecond, "avoided"},              // it may have been busy
+		{quotas{own: 0.6, throttled: true}, 90 * time.Millisecond, "well"}, // an eighth of what its peers have, and more
+		{quotas{own: 0.6, throttled: true}, 200 * time.Millisecond, "avoided"},
+		{quotas{own: 0.6, throttled: true, used: 1}, 90 * time.Millisecond, "avoided"},
+		{alone(0.5), 90 * time.Millisecond, "well"},
+		{alone(0.5), 200 * time.Millisecond, "avoided"},
+		{alone(1), 90 * time.Millisecond, "avoided"},
+		{alone(1), 20 * time.Millisecond, "well"},
+		{quotas{0.3, 0.3, true, 1, 1}, 90 * time.Millisecond, "well"},
+		{quotas{}, 90 * time.Millisecond, "avoided"},
 	} {
 		s, nodes := withQuotas(t, c.quotas)
 		suspect(s, nodes, time.Second, 1, late(c.took, nodes[2]))
@@ -79,7 +88,7 @@ func TestAStarvedNodeStaysOutUntilItsQuotaIsLifted(t *testing.T) {
 		{true, true, false},
 		{false, false, true},
 	} {
-		s, nodes := withQuotas(t, quotas{0.05, 0, c.throttled})
+		s, nodes := withQuotas(t, quotas{own: 0.05, throttled: c.throttled})
 		now := suspect(s, nodes, time.Second, proofs, late(90*time.Millisecond, nodes[2]))
 		require.Equal(t, Slow, nodes[2].State(), "%+v", c)
 		if c.lifted {
@@ -98,7 +107,7 @@ func TestAStarvedNodeStaysOutUntilItsQuotaIsLifted(t *testing.T) {
 // In a full cluster a node with a small part of the others' CPU is not needed, whatever it answers.
 func TestAStarvedNodeIsNotNeeded(t *testing.T) {
 	for _, quota := range []float64{0, 0.05} {
-		s, nodes := withQuotas(t, quotas{quota, 0, true})
+		s, nodes := withQuotas(t, quotas{own: quota, throttled: true})
 		for _, n := range nodes {
 			set(&n.rate, 1.3)
 		}
@@ -112,7 +121,7 @@ func TestAStarvedNodeIsNotNeeded(t *testing.T) {
 // the starved one answers probes sooner, but not searches. It is better than one that hangs.
 func TestAStarvedNodeIsNearlyTheLastChoice(t *testing.T) {
 	for took, list := range map[float64]string{30: "abde", 400: "abde", millis(ProbeTimeout): "acde"} {
-		s, nodes := withQuotas(t, quotas{0.05, 0, true})
+		s, nodes := withQuotas(t, quotas{own: 0.05, throttled: true})
 		now := suspect(s, nodes, time.Second, 1, late(90*time.Millisecond, nodes[2]))
 		require.Equal(t, Slow, nodes[2].State())
 		nodes[2].probe.took.Set(2)
@@ -127,7 +136,7 @@ func TestAStarvedNodeIsNearlyTheLastChoice(t *testing.T) {
 
 // What goes through a starved node may wait for its next period. That says nothing of other nodes.
 func TestTheWayThroughAStarvedNodeIsNoProof(t *testing.T) {
-	s, nodes := withQuotas(t, quotas{0.05, 0, true})
+	s, nodes := withQuotas(t, quotas{own: 0.05, throttled: true})
 	through := 0
 	for now := time.Second; now < 3*time.Second; now += suspicionInterval {
 		s.Suspect(&Decision{Nodes: nodes[:1]}, at(now))
@@ -165,4 +174,35 @@ func TestWhatAPollTellsOfAQuotaCountsUntilTheNextOne(t *testing.T) {
 	poll(30*time.Second, ran)
 	poll(30200*time.Millisecond, enough)
 	require.True(t, ranOut(31*time.Second), "the engine tells of it once a second")
+}
+
+// A node that uses up its quota, while its peers do not, is busy, like one with a queue: it gets no searches, and stays so
+// though a probe meets it at a moment at which it runs. It is ejected only if it is later than its quota explains.
+func TestANodeThatAloneUsesUpItsQuotaIsBusy(t *testing.T) {
+	for took, want := range map[time.Duration]State{15 * time.Millisecond: Fine, 90 * time.Millisecond: Busy, 200 * time.Millisecond: Slow} {
+		s, nodes := withQuotas(t, alone(1))
+		n := nodes[2]
+		sent := 0
+		outcome := func(p Probe) ProbeOutcome {
+			if sent++; p.Node == n && (want != Busy || sent%5 < 3) { // else it runs
+				return ProbeOutcome{Took: took}
+			}
+			return answeredWell(p)
+		}
+		for now := time.Second; now < 8*time.Second; now += suspicionInterval {
+			alone(1).poll(s, nodes, now)
+			s.Suspect(&Decision{Nodes: nodes}, at(now))
+			probe(s, nodes, now, outcome)
+			if now >= 2*time.Second {
+				require.Equal(t, want, n.State(), "%s, at %s", took, now)
+				require.Equal(t, want == Fine, n.usable(), "%s, at %s", took, now)
+			}
+		}
+		if want == Busy {
+			require.Contains(t, s.Figures(n, at(8*time.Second)).Why, ", while it uses up its CPU quota")
+			quotas{own: 0.3, others: 0.3}.poll(s, nodes, 8*time.Second)
+			answerProbes(s, nodes, 8*time.Second, 11*time.Second, answeredWell)
+			require.Equal(t, Fine, n.State())
+		}
+	}
 }

@@ -82,7 +82,7 @@ func overview() row {
 			},
 		},
 		{
-			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; busy ones have a queue and are avoided; ramping ones are in slow start.",
+			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; busy ones have a queue, or use up their CPU quota, and are avoided; ramping ones are in slow start.",
 			queries: []query{{stateOfNode, "{{node}}"}},
 		},
 	}}

@@ -7,7 +7,7 @@ export const STATES = {
   failing: { kind: "bad", order: 1, word: "failing", means: "failed searches through its own fault; ejected while every shard has another copy" },
   slow: { kind: "bad", order: 2, word: "slow", means: "its probes took far longer than those of its peers; ejected while every shard has another copy" },
   unresponsive: { kind: "gone", order: 3, word: "unresponsive", means: "did not answer its last poll within the deadline; is probed, and coordinates no search" },
-  busy: { kind: "back", order: 4, word: "busy", means: "searches wait in its queue while its peers answer: avoided, not ejected, while every shard has another copy" },
+  busy: { kind: "back", order: 4, word: "busy", means: "searches wait in its queue, or it uses up its CPU quota, while its peers answer: avoided, not ejected, while every shard has another copy" },
   ramping: { kind: "back", order: 5, word: "ramping", means: "in slow start: its share of the searches grows" },
   unknown: { kind: "none", order: 6, word: "unknown", means: "not polled yet, or its last poll was answered with an error" },
   fine: { kind: "good", order: 7, word: "fine", means: "no evidence against it" },
