@@ -232,10 +232,12 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 // standsStill notes a probe that was late by no longer than its node stands still at a time, as its CPU quota runs out. The
 // node is busy, while its peers are not: that is no proof.
 func (s *Selector) standsStill(e *entry, why string, at int64) {
-	e.node.probe.told()
-	e.node.probe.vain.Store(0)
-	raise(&e.node.health.badAt, at)
-	s.avoid(e.node, true, why, at)
+	n := e.node
+	n.probe.told()
+	n.probe.vain.Store(0)
+	n.health.good.Store(0) // if it is ejected it stays so
+	raise(&n.health.badAt, at)
+	s.avoid(n, true, why, at)
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers (late), or both; why says what. The node

@@ -1,10 +1,9 @@
 package selection
 
-// A quota tells how much CPU a node has. Nodes of one size that use up their quotas are busy: each stands
-// still until its next period, at another moment than its peers, and that is no fault. One that uses up all of its quota, while they
-// do not, is to get less. A node that is
-// short of CPU has less than one part in useFactor of what its peers have. It is starved when its quota
-// runs out. As soon as it gets no searches it answers probes as well as they do.
+// A quota tells how much CPU a node has. A node of which the quota runs out stands still until its next period, at
+// another moment than its peers, and that is no fault. But one that uses up all of it, while they do not, is to get less.
+// A node that is short of CPU has less than one part in useFactor of what its peers have. It is starved when its
+// quota runs out. As soon as it gets no searches it answers probes as well as they do.
 
 // standstill returns for how long (ms) the node may stand still at a time for want of quota.
 func (n *Node) standstill(at int64) float64 {

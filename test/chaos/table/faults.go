@@ -18,9 +18,7 @@ type repair func(context.Context) error
 const (
 	latency = 300 * time.Millisecond
 	jitter  = 50 * time.Millisecond
-	// A node has so much of a core: next to nothing, or less than it needs for its part of the searches.
-	starved = 0.05
-	narrow  = 0.3
+	quota   = 0.05 // of a core
 
 	// A node that pauses is stopped and running in turn for so long; one that flaps is late, and not, for flap each.
 	stopped = 1500 * time.Millisecond
@@ -66,11 +64,8 @@ func rejects(ctx context.Context, bad []*harness.Node) (repair, error) {
 	return resetToxics(bad), bad[0].FailHTTP(ctx, 429, 503)
 }
 
-// limitCPU gives a node no more than so much of a core.
-func limitCPU(quota float64) func(context.Context, []*harness.Node) (repair, error) {
-	return func(_ context.Context, bad []*harness.Node) (repair, error) {
-		return func(context.Context) error { return bad[0].UnlimitCPU() }, bad[0].LimitCPU(quota)
-	}
+func limitCPU(_ context.Context, bad []*harness.Node) (repair, error) {
+	return func(context.Context) error { return bad[0].UnlimitCPU() }, bad[0].LimitCPU(quota)
 }
 
 func pauses(ctx context.Context, bad []*harness.Node) (repair, error) {

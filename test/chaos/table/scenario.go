@@ -57,8 +57,7 @@ func scenarios() []scenario {
 		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport), asks: nearOracle()},
 		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP), asks: nearOracle()},
 		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP), asks: nearOracle()},
-		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, begin: limitCPU(starved), asks: nearOracle()},
-		{name: "narrow", title: "CPU quota 30 % of a core", bad: 1, begin: limitCPU(narrow), asks: nearOracle()},
+		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, begin: limitCPU, asks: nearOracle()},
 		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, pooled: true, period: stopped + running, begin: pauses, asks: nearOracle()},
 		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, pooled: true, period: 2 * flap, begin: flapping, asks: nearOracle()},
 		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, drains: swallowed, begin: toxic((*harness.Node).BlackholeHTTP), asks: nearOracle()},
@@ -71,7 +70,7 @@ func scenarios() []scenario {
 		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, asks: nothingWrong()},
 		{
 			name: "closed-cpu", title: "CPU quota 5 % of a core, closed loop, 100 connections", bad: 1, connections: 100,
-			timeout: starves, drains: starves, begin: limitCPU(starved), asks: asks{oracle: farFromOracle, avoid: time.Second},
+			timeout: starves, drains: starves, begin: limitCPU, asks: asks{oracle: farFromOracle, avoid: time.Second},
 		},
 		{
 			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle(), rate: lightRate,
