@@ -36,9 +36,6 @@ func (x *exchange) hold() bool {
 	case x.steering() == es.SteerNone:
 		x.streamBody(r.Body, nil)
 		return true
-	case x.Operation == es.Get: // it takes no body
-		x.letThrough(x.widenItems(r.Body), nil)
-		return true
 	}
 	limit := x.p.o.MaxHeldBody
 	switch {
