@@ -43,8 +43,8 @@ func (c Cause) final() bool { return c == Good || c == Request }
 // Rule says how a kind of request is attempted: one row of the table of the data plane.
 type Rule struct {
 	// Steered is how many sets of copies are tried before the request is sent as the
-	// client wrote it; 0: none. With one, an answer that is bad stands, unless it is about the preference: then the
-	// engine has done nothing, but for a 200 that cannot be read.
+	// client wrote it; 0: none. With one, a bad answer stands unless it is about the preference, as the engine has done
+	// nothing then (but for a 200 that cannot be read), or is an error of a node to what is Repeatable.
 	Steered int
 	// Hedged: while the first attempt is overdue there may be a second one.
 	Hedged bool
