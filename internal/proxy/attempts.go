@@ -144,8 +144,9 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	}
 	x.mu.Lock()
 	tried, failed := x.sentTo(0, false), x.avoid
-	again := x.sentTo(round, len(x.view.coordinating) == 0) // the addresses that were given lead to all of them
-	if x.lacks {                                            // there would be no room for any connection
+	// Addresses that were given lead to all nodes: only one that cannot be reached is not asked again.
+	again := x.sentTo(round, len(x.view.coordinating) == 0)
+	if x.lacks { // there would be no room for any connection
 		tried, again = append(tried, x.unconnected()...), append(again, x.unconnected()...)
 	}
 	x.mu.Unlock()
