@@ -22,7 +22,8 @@ type scripted struct {
 	records map[string]any
 	record  func() any // in place of records, if it is not nil
 	folded  string
-	explain any // or a func() any
+	fold    func() string // in place of folded, if it is not nil
+	explain any           // or a func() any
 	slow    func() any
 	token   string // that a switch needs, if it is not empty
 }
@@ -57,6 +58,9 @@ func (s *scripted) Spike(id string) (any, bool) {
 
 func (s *scripted) Folded(id string) (string, bool) {
 	_, ok := s.records[id]
+	if s.fold != nil {
+		return s.fold(), ok
+	}
 	return s.folded, ok
 }
 
