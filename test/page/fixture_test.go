@@ -29,9 +29,7 @@ type scripted struct {
 }
 
 func (s *scripted) Ready() error          { return nil }
-func (s *scripted) Mode() string          { return "route" }
 func (s *scripted) Status() admin.Status  { return s.status() }
-func (s *scripted) SetMode(string) error  { return s.setErr }
 func (s *scripted) History(time.Time) any { return map[string]any{"at": []string{}, "nodes": []any{}} }
 
 func (s *scripted) Slow(int) any {
@@ -77,8 +75,10 @@ func (s *scripted) serve(t *testing.T) string {
 	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
 		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
-		Access: func() admin.Access { return access },
+		Version: "1.2.3", Quit: quit, Access: func() admin.Access { return access },
+		Switches: map[string]admin.Switch{"routing": {
+			Modes: []string{"route", "observe", "off"}, Get: func() string { return "route" }, Set: func(string) error { return s.setErr },
+		}},
 	}))
 	t.Cleanup(func() {
 		close(quit)
