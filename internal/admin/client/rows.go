@@ -63,10 +63,12 @@ const columnState = 1
 // unknown stands for what is not known.
 const unknown = "-"
 
-// trouble orders states: the more, the sooner somebody should look.
-func trouble(state string) int {
-	return slices.Index([]string{"fine", "unknown", "ramping", "busy", "slow", "failing", "unresponsive", "unreachable"}, state)
+// byTrouble are the states of nodes: the later one is, the sooner somebody should look.
+func byTrouble() []string {
+	return []string{"fine", "unknown", "ramping", "busy", "slow", "failing", "unresponsive", "unreachable"}
 }
+
+func trouble(state string) int { return slices.Index(byTrouble(), state) }
 
 // order sorts rows by a column, and what is alike there by name.
 func order(rows []row, by column, reverse bool) {
