@@ -20,9 +20,9 @@ import (
 
 // problems returns those that [Join] put into err.
 func problems(err error) (all []*Problem) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // as Join made it
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
-			all = append(all, one.(*Problem)) //nolint:errorlint // likewise
+			all = append(all, one.(*Problem)) //nolint:errorlint // as Join made it
 		}
 	}
 	return all
