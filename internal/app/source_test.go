@@ -242,9 +242,8 @@ func TestReloadChangesTheSource(t *testing.T) {
 func TestReloadWhileTheRelayIsSilent(t *testing.T) {
 	t.Parallel()
 	_, relays, sidecars := fleetOf(t, "http://127.0.0.1:1")
-	relays.Cluster.PollTimeout = 500 * time.Millisecond
 	s := startReady(t, relays, nil)
-	sidecars.Cluster.PollTimeout, sidecars.Cluster.Source.Silence = 500*time.Millisecond, 4*time.Second
+	sidecars.Cluster.PollTimeout, sidecars.Cluster.Source.Silence = 2*time.Second, 5*time.Second
 	require.NoError(t, s.Reload(sidecars))
 	require.Equal(t, "polls", s.source())
 }
