@@ -116,9 +116,9 @@ func New(o Options) http.Handler {
 		EnableOpenMetrics: true,
 	}))
 	if o.Snapshots != nil {
-		mux.Handle("GET /snapshot", o.Snapshots)
-		mux.Handle("GET /snapshot/target", o.Snapshots)
-		mux.Handle("POST /snapshot/uses", o.Snapshots)
+		for _, page := range []string{"GET /snapshot", "GET /snapshot/target", "POST /snapshot/uses"} {
+			mux.HandleFunc(page, h.guarded(o.Snapshots))
+		}
 	}
 	mux.HandleFunc("GET /debug/pprof/", h.profile(pprof.Index))
 	mux.HandleFunc("GET /debug/pprof/cmdline", h.profile(pprof.Cmdline))

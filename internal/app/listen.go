@@ -24,7 +24,7 @@ const (
 	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
 	// adminPatience is how long a request to the admin listener may take to come, and its answer with the reading of it: longer
-	// than a profile, or than a reload while cluster.poll_timeout is below half of it.
+	// than a profile, or than a reload while cluster.poll_timeout and cluster.source.silence together are below half of it.
 	adminPatience = 5 * time.Minute
 
 	// Protocols as TLS negotiates them.

@@ -65,9 +65,7 @@ func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
 
 // Drain implements admin.Service.
 func (s service) Drain(node string, length time.Duration) error {
-	s.app.modeMu.Lock() // a reload takes the marks over
-	defer s.app.modeMu.Unlock()
-	err := s.app.current.Load().proxy.Drain(node, length)
+	err := s.app.change(func(p *proxy.Proxy) error { return p.Drain(node, length) })
 	if errors.Is(err, proxy.ErrNoNode) {
 		return admin.NoNode(err.Error())
 	}
