@@ -27,6 +27,7 @@ type Ticket struct {
 
 	charges []charge
 	cost    float64
+	each    float64   // what one of its searches costs; 0: that is not known
 	began   time.Time // when it was offered
 	sent    time.Time // when it was admitted
 	charged bool      // it is in flight

@@ -87,6 +87,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		OnChange: func(c selection.Change) {
 			logChange(c)
 			w.recorder.Look()
+			p.proxy.NodeChanged(c)
 		},
 	})
 	if err := p.observe(cfg, logger, w); err != nil {

@@ -212,7 +212,7 @@ func TestWhatWaitsAgainWasNotSentBlindly(t *testing.T) {
 	for _, one := range all {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
-	require.Zero(t, c.proxy.admission.opened.Load())
+	require.Zero(t, c.opened())
 }
 
 // A class that waits for the clock, as its rate is for, keeps no other from a second attempt.
@@ -237,4 +237,24 @@ func TestWhatWaitsForTheClockIsNoSignOfAFullCluster(t *testing.T) {
 	for _, one := range []<-chan answered{clock, second, room} {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
+}
+
+// What waits for a node that is ejected goes to others that have room, however long those searches last that the node has.
+func TestWhatWaitsForANodeThatIsEjectedIsDecidedAnew(t *testing.T) {
+	c := startPair(t, 2)
+	lets := c.gate()
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := search()
+	c.arrives(0)
+	waits := search()
+	c.await(1)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(time.Hour), State: cluster.PollOK, Threads: 2}) // it answers polls
+	c.slow(0)
+	c.arrives(1)
+	lets["b"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-waits).status)
+	lets["a"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
 }

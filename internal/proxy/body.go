@@ -46,7 +46,7 @@ func (x *exchange) hold() bool {
 	case x.asking: // the engine tells it
 		limit = 0
 	case r.ContentLength <= limit:
-	case x.admits && x.mayContinue():
+	case x.admitter != nil && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:
 		limit = 0
