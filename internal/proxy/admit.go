@@ -83,7 +83,8 @@ func (x *exchange) loads() bool {
 	case es.PIT: // opening one searches nothing
 		return false
 	}
-	return x.steering() != es.SteerNone && x.steering() != es.SteerByID
+	_, local := es.LocalTarget(x.Target) // the threads of other clusters are not known
+	return local && x.steering() != es.SteerNone && x.steering() != es.SteerByID
 }
 
 // continues reports whether the request goes on with what has begun: the nodes hold its

@@ -239,6 +239,24 @@ func TestWhatWaitsForTheClockIsNoSignOfAFullCluster(t *testing.T) {
 	}
 }
 
+// The threads of other clusters are not known: a search of these alone does not wait for the nodes of this one.
+func TestSearchesOfOtherClustersDoNotWait(t *testing.T) {
+	c := startGated(t, 1, nil)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
+	all := []<-chan answered{c.search(), c.search()}
+	for _, target := range []string{"far:idx", "*:idx,-far:idx-old", "far:a,near:b"} {
+		all = append(all, c.send(t.Context(), http.MethodGet, "/"+target+"/_search", ""))
+		require.Nil(t, c.explain(Question{Target: target}).Admission)
+	}
+	require.Equal(t, http.StatusTooManyRequests, (<-c.send(t.Context(), http.MethodGet, "/lone,far:idx/_search", "")).status)
+	for range all {
+		c.let <- struct{}{}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
 // What waits for a node that is ejected goes to others that have room, however long those searches last that the node has.
 func TestWhatWaitsForANodeThatIsEjectedIsDecidedAnew(t *testing.T) {
 	c := startPair(t, 2)
