@@ -3,7 +3,7 @@ package admission
 import "time"
 
 // Ticket is one search on its way: a request, whatever it is sent as. The caller fills in
-// what is exported and keeps it until [Control.Done] or [Control.Leave].
+// what is exported and keeps it until [Control.Done].
 type Ticket struct {
 	Class int // position in Options.Classes
 	// Parts are what it sends to which node; none: to any node, and how much is not

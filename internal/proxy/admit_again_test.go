@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -275,4 +277,41 @@ func TestWhatWaitsForANodeThatIsEjectedIsDecidedAnew(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-waits).status)
 	lets["a"] <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-first).status)
+}
+
+// Whatever waits may be decided anew at any moment, also while its verdict comes, or its client leaves. (For the race detector, too.)
+func TestWhatWaitsIsDecidedAnewAtAnyMoment(t *testing.T) {
+	c := startPair(t, 2)
+	c.answer = nil
+	const clients, each = 10, 10
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for j := range each {
+				ctx, leave := context.WithCancel(t.Context())
+				if (i+j)%7 == 0 {
+					time.AfterFunc(time.Millisecond, leave)
+				}
+				<-c.send(ctx, http.MethodGet, "/idx/_search", "")
+				leave()
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		all.Wait()
+	}()
+	for done := false; !done; {
+		for i := range c.nodes {
+			c.proxy.admission.reconsider(id(i))
+		}
+		select {
+		case <-ended:
+			done = true
+		default:
+		}
+	}
+	c.await(0)
+	require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
 }
