@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
+	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
 )
@@ -84,9 +85,9 @@ func (c *gatedNodes) arrives(node int) {
 	require.Contains(c.t, seen[0].uri, "_only_nodes:"+id(node))
 }
 
-// What has waited for a node goes there once it has room, although others rank better by then, as these are full: also if the
-// placement was confirmed meanwhile.
-func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
+// startThree starts three nodes that have copies of the one shard of an index, with a limit of one shard query each.
+func startThree(t *testing.T) (*gatedNodes, *cluster.Snapshot) {
+	t.Helper()
 	c := startLimited(t, 3, 1)
 	placed := cluster.NewSnapshot(cluster.Contents{
 		Engine: c.snapshot().Engine, PlacedAt: time.Now(), Nodes: c.snapshot().Nodes,
@@ -95,6 +96,13 @@ func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
 		}}}}},
 	})
 	c.proxy.UseSnapshot(placed)
+	return c, placed
+}
+
+// What has waited for a node goes there once it has room, although others rank better by then, as these are full: also if the
+// placement was confirmed meanwhile.
+func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
+	c, placed := startThree(t)
 	lets := c.gate()
 	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
 	for _, node := range []string{"b", "c"} {
@@ -314,4 +322,33 @@ func TestWhatWaitsIsDecidedAnewAtAnyMoment(t *testing.T) {
 	}
 	c.await(0)
 	require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
+}
+
+// While others wait for room, too, a search gets a second attempt past a node that was lost after it was sent.
+func TestWhatALostNodeHadIsSentASecondTimeInAFullCluster(t *testing.T) {
+	c, _ := startThree(t)
+	c.proxy.hedges = attempt.NewHedges(0.05)
+	answer := c.answer
+	c.answer = nil
+	c.slow()
+	for range 100 {
+		c.do(http.MethodGet, "/idx/_search", "")
+	}
+	c.seen()
+	c.answer = answer
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	var all []<-chan answered
+	for range c.nodes {
+		all = append(all, search())
+		require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	}
+	all = append(all, search())
+	c.await(1)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollUnreachable})
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	require.Equal(t, 1, c.waiting())
+	close(c.let)
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
 }
