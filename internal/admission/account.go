@@ -53,8 +53,8 @@ func (c *Control) send(t *Ticket, now time.Time) {
 	if !t.counted { // one that waits again is the same one
 		t.counted = true
 		c.classes[t.Class].admitted++
-		if len(t.Parts) > 0 && !t.Passes {
-			average(&c.mean, t.cost/float64(max(1, t.Searches)))
+		if t.each > 0 && !t.Passes {
+			average(&c.mean, t.each)
 		}
 	}
 	c.charge(t)

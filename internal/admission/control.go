@@ -133,6 +133,8 @@ type Control struct {
 	turned  []*Ticket // whose verdict the last call changed
 	sample  costSample
 	changes map[Change]int64
+	opened  int64 // tickets that were admitted because nothing is known of their nodes
+	scratch []charge
 }
 
 // New returns a Control that knows no node.
@@ -167,7 +169,7 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 			n.polledAt = time.Time{}
 		}
 	}
-	if m == Auto || m == Target {
+	if c.enforced() {
 		return c.pump(now)
 	}
 	for i := range c.classes {
@@ -179,6 +181,9 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	}
 	return c.turned
 }
+
+// enforced reports whether what exceeds the limits waits.
+func (c *Control) enforced() bool { return c.o.Mode == Auto || c.o.Mode == Target }
 
 // Update makes the control know exactly these nodes, by id.
 func (c *Control) Update(ids []string) {
@@ -299,75 +304,90 @@ func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 	return Waits, ""
 }
 
-// Done ends the stay of a ticket that was admitted, once its answer has begun or none will
-// come; further calls do nothing. It returns the tickets whose verdict it changed, valid
-// until the next call.
+// Done ends the stay of a ticket: its answer has begun, none will come, or its client is gone. Further calls do nothing. It
+// returns the tickets whose verdict it changed besides t's, valid until the next call.
 func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
-	if !t.charged {
+	switch {
+	case t.charged:
+		c.giveBack(t)
+		c.sample.ended++
+		if t.Unmeasured {
+			c.opened++
+		}
+		if k := &c.classes[t.Class]; !t.Passes && !t.Failed {
+			k.learn(now.Sub(t.sent).Seconds())
+			average(&c.took, k.took)
+		}
+	case t.queued:
+		c.remove(t)
+		t.Verdict = Refused
+	default:
 		return nil
 	}
-	c.giveBack(t)
-	c.sample.ended++
-	if k := &c.classes[t.Class]; !t.Passes && !t.Failed {
-		k.learn(now.Sub(t.sent).Seconds())
-		average(&c.took, k.took)
-	}
-	return c.pump(now)
+	return c.pump(now) // what waited may have had a claim
 }
 
 // Abandon is [Control.Done] for a ticket whose client left before its answer came.
 func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
 	t.Failed = true
-	if t.charged && (t.Waited() > 0 || t.queued) {
+	if t.queued || t.charged && t.Waited() > 0 {
 		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
 	}
 	return c.Done(t, now)
 }
 
-// Leave takes a ticket that waits out of the queue: its client is gone, or it is refused
-// for the reason given. It returns the tickets whose verdict it changed besides t's,
-// valid until the next call.
-func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
+// Awaiting returns the tickets that wait for a node.
+func (c *Control) Awaiting(id string) []*Ticket {
 	c.turned = c.turned[:0]
-	if t.Verdict != Waits {
-		return nil
+	if !c.enforced() {
+		return nil // what mode observe queues has been sent
 	}
-	c.remove(t)
-	c.classes[t.Class].gaveUp(now.Sub(t.began), now)
-	t.Verdict, t.Reason, t.sent = Refused, why, now
-	return c.pump(now) // it may have had a claim
+	for i := range c.classes {
+		for t := c.classes[i].oldest; t != nil; t = t.next {
+			if slices.ContainsFunc(t.charges, func(h charge) bool { return h.node.ID == id }) {
+				c.turned = append(c.turned, t)
+			}
+		}
+	}
+	return c.turned
 }
 
-// Move changes where a ticket that was admitted is sent to, as it was decided anew: at once, or it waits again, for room there.
-// It returns the tickets that got another verdict by it besides t, valid until the next call: there is room again where the ticket
-// was to be sent before.
+// Move changes where a ticket is sent to that was admitted or waits, as it was decided anew: at once, or it waits for room there, by
+// the time of its arrival. It returns the tickets that got another verdict by it besides t, valid until the next call: there is room
+// again where the ticket was to be sent before.
 func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
-	if !t.charged || !t.placed {
-		return nil
-	}
-	c.giveBack(t)
-	c.spread(t)
-	if c.o.Mode != Auto && c.o.Mode != Target || c.fits(t, now) {
-		t.placed = true
-		c.hold(t, 1)
-		c.charge(t)
-	} else {
-		c.classes[t.Class].refund(t)
+	switch {
+	case t.placed:
+		c.giveBack(t)
+		c.spread(t)
+		if !c.enforced() || c.fits(t, now) {
+			t.placed = true
+			c.hold(t, 1)
+			c.charge(t)
+		} else {
+			c.classes[t.Class].refund(t)
+			c.push(t)
+		}
+	case t.Verdict == Waits:
+		c.remove(t)
+		c.spread(t)
 		c.push(t)
+	default:
+		return nil
 	}
 	return c.pumpBut(t, now)
 }
 
-// Turn admits what may be sent by now. To be called at [Control.Next].
+// Turn admits what may be sent by now, and refuses what has waited for too long. To be called at [Control.Next].
 func (c *Control) Turn(now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	return c.pump(now)
 }
 
-// Next returns when something that waits may be sent although nothing happens: the rate of its class lets it, or a node
-// has told nothing for so long that nothing waits for it. Zero if nothing waits.
+// Next returns when something is to be done with what waits although nothing happens: the rate of its class lets it go, it has
+// waited for as long as it may, or a node has told nothing for so long that nothing waits for it. Zero if nothing waits.
 func (c *Control) Next(now time.Time) time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {
@@ -379,8 +399,15 @@ func (c *Control) Next(now time.Time) time.Time {
 		return next
 	}
 	for i := range c.classes {
-		if k := &c.classes[i]; k.oldest != nil && !k.may(now) { // else it waits for room
+		k := &c.classes[i]
+		if k.oldest == nil {
+			continue
+		}
+		if !k.may(now) { // else it waits for room
 			sooner(k.rate.ready())
+		}
+		if patience := c.Patience(i); patience > 0 {
+			sooner(k.oldest.began.Add(patience))
 		}
 	}
 	for _, n := range c.order {
@@ -399,10 +426,8 @@ func (c *Control) Waiting() int {
 	return c.length
 }
 
-// Patience returns for how long a ticket may wait; 0: as long as its client does.
-func (c *Control) Patience(t *Ticket) time.Duration { return c.patienceIn(t.Class) }
-
-func (c *Control) patienceIn(class int) time.Duration {
+// Patience returns for how long a ticket may wait in a class; 0: as long as its client does.
+func (c *Control) Patience(class int) time.Duration {
 	d := c.classes[class].Deadline
 	if d == 0 || c.o.Queue.Time > 0 && c.o.Queue.Time < d {
 		return c.o.Queue.Time
@@ -434,7 +459,7 @@ func (c *Control) atATime(t *Ticket) float64 {
 
 // spread finds the nodes of a ticket, and what it costs.
 func (c *Control) spread(t *Ticket) {
-	t.charges, t.cost = t.charges[:0], 0
+	t.charges, t.cost, t.each = t.charges[:0], 0, 0
 	all, running := float64(max(1, t.Searches)), c.atATime(t)
 	most, part := atOnce*running, running/all
 	for _, p := range t.Parts {
@@ -444,6 +469,7 @@ func (c *Control) spread(t *Ticket) {
 		t.cost += p.Tasks
 	}
 	if len(t.Parts) > 0 {
+		t.each = t.cost / all
 		return
 	}
 	t.cost = c.mean * all

@@ -123,10 +123,10 @@ func TestAClientThatLeavesFreesItsPlace(t *testing.T) {
 	behind := r.search(1)
 	require.Equal(t, []Verdict{Waits, Waits}, []Verdict{wide.Verdict, behind.Verdict})
 	require.Equal(t, Refused, r.search(0).Verdict)
-	r.Leave(wide, TooLate, r.now)
+	r.Abandon(wide, r.now)
 	require.Equal(t, Admitted, behind.Verdict)
 	require.Zero(t, r.Waiting())
-	r.Leave(wide, TooLate, r.now) // a second time: nothing
+	r.Abandon(wide, r.now) // a second time: nothing
 	require.Zero(t, r.Waiting())
 	r.done(wide)
 	require.Equal(t, 1.0, r.View("0", r.now).Admitted)
@@ -333,7 +333,7 @@ func TestTheNewestGoFirstOnceClientsLeave(t *testing.T) {
 	for range 5 {
 		gone := r.search(0)
 		r.now = r.now.Add(time.Second)
-		r.Leave(gone, TooLate, r.now)
+		r.Abandon(gone, r.now)
 	}
 	c := r.search(0)
 	r.done(a)
@@ -347,8 +347,8 @@ func TestTheNewestGoFirstOnceClientsLeave(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	c := New(Options{Classes: []Class{{Name: "a", Deadline: time.Second}, {Name: "b"}}, Queue: QueueOptions{Time: 3 * time.Second}})
-	require.Equal(t, time.Second, c.Patience(&Ticket{Class: 0}))
-	require.Equal(t, 3*time.Second, c.Patience(&Ticket{Class: 1}))
+	require.Equal(t, time.Second, c.Patience(0))
+	require.Equal(t, 3*time.Second, c.Patience(1))
 }
 
 // Whatever happens, what is in flight is what was admitted and not returned, and nothing
@@ -375,7 +375,7 @@ func TestAccountsAgreeWhateverHappens(t *testing.T) {
 				if len(all) > 0 {
 					i := rng.IntN(len(all))
 					if s := all[i]; s.Verdict == Waits {
-						r.Leave(s, TooLate, r.now)
+						r.Abandon(s, r.now)
 					} else {
 						r.Done(s, r.now)
 					}

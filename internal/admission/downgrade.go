@@ -26,7 +26,7 @@ func (c *Control) from(class int, waited time.Duration, now time.Time) int {
 		if class < 0 {
 			break
 		}
-		if patience := c.patienceIn(class); patience == 0 || patience > waited {
+		if patience := c.Patience(class); patience == 0 || patience > waited {
 			if c.classes[class].takes(now) {
 				return class
 			}
@@ -47,16 +47,18 @@ func (c *Control) enters(t *Ticket, now time.Time) int {
 	return t.Class
 }
 
-// Downgrade has a ticket that has waited for as long as its class lets it wait in a lower
-// one, whose patience counts from the time it was offered. It reports whether there is
-// such a class, and returns the tickets whose verdict it changed, valid until the next
-// call; t may be one of them.
-func (c *Control) Downgrade(t *Ticket, now time.Time) (bool, []*Ticket) {
-	c.turned = c.turned[:0]
-	if t.Verdict != Waits || !c.lowered(t, now) {
-		return false, nil
+// expire refuses what has waited for as long as it may, unless a lower class has more patience: that counts from when it was
+// offered.
+func (c *Control) expire(now time.Time) {
+	for i := range c.classes {
+		k, patience := &c.classes[i], c.Patience(i)
+		for t := k.oldest; t != nil && patience > 0 && now.Sub(t.began) >= patience; t = k.oldest {
+			if !c.lowered(t, now) {
+				k.gaveUp(now.Sub(t.began), now)
+				c.drop(t, TooLate, now)
+			}
+		}
 	}
-	return true, c.pump(now)
 }
 
 // lowered moves a ticket that is queued to a lower class, if there is one.

@@ -43,18 +43,15 @@ func TestADeadlineDowngradesBeforeItRefuses(t *testing.T) {
 	busy := r.search(0)
 	late := r.of(1, 0)
 	require.Equal(t, Waits, late.Verdict)
-	r.now = r.now.Add(r.Patience(late))
-	moved, _ := r.Downgrade(late, r.now)
-	require.True(t, moved)
+	r.now = r.now.Add(r.Patience(late.Class))
+	require.Empty(t, r.Turn(r.now))
 	require.Equal(t, 2, late.Class)
 	require.Equal(t, []int{0, 0, 1}, []int{r.Classes()[0].Waiting, r.Classes()[1].Waiting, r.Classes()[2].Waiting})
-	require.Equal(t, 10*time.Second, r.Patience(late))
-	moved, _ = r.Downgrade(late, r.now)
-	require.False(t, moved, "there is no lower class")
+	require.Equal(t, 10*time.Second, r.Patience(late.Class))
 	r.done(busy)
 	require.Equal(t, Admitted, late.Verdict)
-	moved, _ = r.Downgrade(late, r.now)
-	require.False(t, moved, "it has been admitted")
+	r.now = r.now.Add(10 * time.Second)
+	require.Empty(t, r.Turn(r.now), "it has been admitted")
 	r.done(late)
 	require.Zero(t, r.View("0", r.now).Admitted)
 }
@@ -69,15 +66,15 @@ func TestDowngradesComeToAnEnd(t *testing.T) {
 	}
 	waits := r.search(0)
 	r.now = r.now.Add(2 * time.Second)
-	moved, _ := r.Downgrade(waits, r.now)
-	require.False(t, moved)
+	r.Turn(r.now)
+	require.Equal(t, []any{Refused, TooLate}, []any{waits.Verdict, waits.Reason})
 	o.Classes, o.Queue.Time = lowering(), time.Second
 	r = newRig(t, o, 1)
 	r.search(0)
 	waits = r.of(1, 0)
 	r.now = r.now.Add(time.Second)
-	moved, _ = r.Downgrade(waits, r.now)
-	require.False(t, moved)
+	require.Equal(t, []*Ticket{waits}, r.Turn(r.now))
+	require.Equal(t, []any{Refused, TooLate}, []any{waits.Verdict, waits.Reason})
 }
 
 func TestObserveCountsDowngrades(t *testing.T) {
@@ -106,9 +103,8 @@ func TestWhatIsDowngradedKeepsItsPlace(t *testing.T) {
 	late := r.of(1, 0)
 	r.now = r.now.Add(900 * time.Millisecond)
 	younger := r.of(2, 0)
-	r.now = late.began.Add(r.Patience(late))
-	moved, _ := r.Downgrade(late, r.now)
-	require.True(t, moved)
+	r.now = late.began.Add(r.Patience(late.Class))
+	r.Turn(r.now)
 	k := &r.classes[2]
 	require.Equal(t, []*Ticket{eldest, late, younger}, []*Ticket{k.oldest, k.oldest.next, k.oldest.next.next})
 	require.Equal(t, []*Ticket{younger, late, eldest}, []*Ticket{k.newest, k.newest.before, k.newest.before.before})
@@ -144,10 +140,7 @@ func TestADowngradeKeepsToTheRateOfTheLowerClass(t *testing.T) {
 	r.search(0)
 	a, b := r.search(0), r.search(0)
 	r.now = r.now.Add(time.Second)
-	for _, late := range []*Ticket{a, b} {
-		moved, _ := r.Downgrade(late, r.now)
-		require.True(t, moved)
-	}
+	r.Turn(r.now)
 	require.Equal(t, []int{1, 2}, []int{a.Class, b.Class})
 }
 
@@ -161,7 +154,37 @@ func TestARateRefusesNothing(t *testing.T) {
 	require.Equal(t, []int{1, 2}, []int{r.of(1, 0).Class, r.of(1, 0).Class})
 	late := r.of(0, 0)
 	r.now = r.now.Add(2 * time.Second)
-	moved, _ := r.Downgrade(late, r.now)
-	require.True(t, moved)
+	r.Turn(r.now)
 	require.Equal(t, 1, late.Class)
+}
+
+// What has waited for as long as it may is refused by the clock alone, whatever else waits.
+func TestADeadlineEndsTheWait(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "hurried", Deadline: time.Second}, {Name: "patient"}}
+	r := newRig(t, o, 1)
+	busy, late := r.of(1, 0), r.of(0, 0)
+	patient := r.of(1, 0)
+	require.Equal(t, r.now.Add(time.Second), r.Next(r.now))
+	r.now = r.Next(r.now)
+	require.Equal(t, []*Ticket{late}, r.Turn(r.now))
+	require.Equal(t, []any{Refused, TooLate, Waits}, []any{late.Verdict, late.Reason, patient.Verdict})
+	r.done(busy)
+	require.Equal(t, Admitted, patient.Verdict)
+}
+
+// One that is decided anew after its deadline, and finds no room, is refused at once: the caller looks at its verdict.
+func TestADeadlineEndsAWaitThatBeginsAgain(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "hurried", Deadline: time.Second}, {Name: "patient"}}
+	r := newRig(t, o, 2)
+	busy, late := r.of(1, 0), r.of(0, 0)
+	r.of(1, 1)
+	r.done(busy)
+	require.Equal(t, Admitted, late.Verdict)
+	r.now = r.now.Add(time.Second)
+	late.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
+	require.Empty(t, r.Move(late, r.now))
+	require.Equal(t, []any{Refused, TooLate}, []any{late.Verdict, late.Reason})
+	require.Zero(t, r.View("0", r.now).Admitted)
 }

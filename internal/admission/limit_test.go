@@ -168,13 +168,12 @@ func TestLimitsAreShared(t *testing.T) {
 
 func TestUtilisation(t *testing.T) {
 	r := newRig(t, Options{Mode: Auto}, 2)
-	_, known := r.Utilisation(r.now)
-	require.False(t, known)
+	_, nodes := r.Utilisation(r.now)
+	require.Zero(t, nodes)
 	r.poll(Poll{Active: 1, Completed: 5})
-	u, known := r.Utilisation(r.now)
-	require.True(t, known)
+	u, nodes := r.Utilisation(r.now)
 	require.Equal(t, 0.5, u)
-	require.Equal(t, 2, r.Serving(r.now))
+	require.Equal(t, 2, nodes)
 }
 
 // What other clients have sent counts for about a second after it ended, however rarely a node is polled.

@@ -58,28 +58,9 @@ func (c *Control) Rejected(t *Ticket, now time.Time) {
 		return
 	}
 	if t.queued {
-		c.remove(t)
-		c.refuse(t, QueueFull, now)
+		c.drop(t, QueueFull, now)
 	}
 	t.fallBack()
-}
-
-// expire takes out of the queue what has waited for as long as it may.
-func (c *Control) expire(now time.Time) {
-	for i := range c.classes {
-		k := &c.classes[i]
-		for t := k.oldest; t != nil; t = k.oldest {
-			patience := c.Patience(t)
-			if patience == 0 || now.Sub(t.began) < patience {
-				break
-			}
-			if c.lowered(t, now) {
-				continue
-			}
-			c.remove(t)
-			c.refuse(t, TooLate, now)
-		}
-	}
 }
 
 // forgetObserved empties the queue of what was sent: that takes its place as it is.

@@ -73,7 +73,7 @@ func TestObserveFindsWhatAutoDoes(t *testing.T) {
 			o.Mode, o.Queue = mode, QueueOptions{Length: 20, Time: 150 * time.Millisecond}
 			r := newRig(t, o, 1)
 			rng := rand.New(rand.NewPCG(1, 2))
-			var node, waiting []*Ticket
+			var node []*Ticket
 			sent := func(turned []*Ticket) {
 				for _, s := range turned {
 					if s.Verdict == Admitted {
@@ -90,7 +90,6 @@ func TestObserveFindsWhatAutoDoes(t *testing.T) {
 					sent(slices.Clone(r.Offer(s, r.now)))
 					if s.Verdict == Waits {
 						waited++
-						waiting = append(waiting, s)
 					} else {
 						sent([]*Ticket{s})
 					}
@@ -100,13 +99,7 @@ func TestObserveFindsWhatAutoDoes(t *testing.T) {
 					node = node[1:]
 					sent(slices.Clone(r.Done(s, r.now)))
 				}
-				waiting = slices.DeleteFunc(waiting, func(s *Ticket) bool {
-					if s.Verdict == Waits && r.now.Sub(s.began) >= o.Queue.Time {
-						sent(slices.Clone(r.Leave(s, TooLate, r.now)))
-						refused++
-					}
-					return s.Verdict != Waits
-				})
+				sent(slices.Clone(r.Turn(r.now)))
 				if i%200 == 0 {
 					r.poll(Poll{Completed: 20, ServiceTime: 10 * time.Millisecond, Active: 1})
 				}
@@ -190,7 +183,7 @@ func TestWhatIsObservedLeavesNothing(t *testing.T) {
 // end ends a ticket, wherever it is.
 func (r *rig) end(t *Ticket, rejected bool) {
 	if t.Verdict == Waits {
-		r.Leave(t, TooLate, r.now)
+		r.Abandon(t, r.now)
 		return
 	}
 	if rejected {

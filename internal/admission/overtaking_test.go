@@ -161,7 +161,7 @@ func TestClientsMayWaitForLessThanADeadline(t *testing.T) {
 		gone := r.search(0)
 		r.now = r.now.Add(time.Second)
 		r.poll(Poll{})
-		r.Leave(gone, TooLate, r.now)
+		r.Abandon(gone, r.now)
 	}
 	oldest := r.search(0)
 	r.now = r.now.Add(time.Second)
@@ -259,7 +259,7 @@ func TestWhatWaitsForANodeThatLeftIsLookedAt(t *testing.T) {
 	require.Equal(t, []*Ticket{freed}, r.Turn(r.now))
 	require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{full.Verdict, freed.Verdict})
 	require.Equal(t, 1, r.sought)
-	r.Leave(full, TooLate, r.now)
+	r.Abandon(full, r.now)
 	require.Zero(t, r.sought)
 }
 
@@ -304,4 +304,25 @@ func TestWhatIsHeldBackIsNotOvertakenWhereNoNodeIsLeft(t *testing.T) {
 	require.True(t, r.classes[1].held)
 	r.Turn(r.now)
 	require.Equal(t, Waits, r.of(1, 1).Verdict)
+}
+
+// What waits may be decided anew: it waits for room where it is to go now, by the time of its arrival.
+func TestWhatWaitsIsMoved(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	first, busy := r.search(0), r.search(1)
+	moved := r.search(0)
+	r.now = r.now.Add(time.Millisecond)
+	later := r.search(1)
+	require.Equal(t, []*Ticket{moved}, r.Awaiting("0"))
+	moved.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
+	require.Empty(t, r.Move(moved, r.now))
+	require.Empty(t, r.Awaiting("0"))
+	require.Equal(t, []*Ticket{moved}, r.Done(busy, r.now))
+	require.Equal(t, []*Ticket{later}, r.Done(moved, r.now))
+	r.done(first)
+	again := r.search(1)
+	again.Parts = []Part{{Node: "0", Tasks: 1, Needed: true}}
+	require.Empty(t, r.Move(again, r.now), "the caller looks at its verdict")
+	require.Equal(t, Admitted, again.Verdict)
+	require.Equal(t, []float64{1, 1}, []float64{r.View("0", r.now).Admitted, r.View("1", r.now).Admitted})
 }

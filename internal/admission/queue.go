@@ -181,13 +181,18 @@ func (c *Control) queue(t *Ticket, now time.Time) {
 			c.refuse(t, why, now)
 			return
 		}
-		c.remove(out)
-		c.refuse(out, why, now)
-		if c.o.Mode != Observe {
-			c.turned = append(c.turned, out)
-		}
+		c.drop(out, why, now)
 	}
 	c.push(t)
+}
+
+// drop refuses a ticket that waits. In mode observe it has been sent.
+func (c *Control) drop(t *Ticket, why Reason, now time.Time) {
+	c.remove(t)
+	c.refuse(t, why, now)
+	if c.o.Mode != Observe {
+		c.turned = append(c.turned, t)
+	}
 }
 
 // full returns why there is no place for a ticket in the queue, nothing if there is.
@@ -279,9 +284,7 @@ func (c *Control) worst(t *Ticket) *class {
 // What does not fit lays claim to room on its nodes: nothing that comes after it takes that.
 func (c *Control) pump(now time.Time) []*Ticket {
 	c.round++
-	if c.o.Mode == Observe {
-		c.expire(now)
-	}
+	c.expire(now)
 	if c.length == 0 || c.o.Mode == Off {
 		return c.turned
 	}

@@ -5,16 +5,19 @@ import (
 	"time"
 )
 
-// Fits reports whether there is room for a ticket on the nodes of its Parts, whatever waits for them. The place of one that
-// was admitted is free for it.
+// Fits reports whether a ticket need not wait for room on the nodes of its Parts, whatever else waits for them. The place of one
+// that was admitted is free for it.
 func (c *Control) Fits(t *Ticket, now time.Time) bool {
-	if !t.placed {
-		c.spread(t)
-		return c.fits(t, now)
+	if t.Passes || !c.enforced() {
+		return true
 	}
 	moved := *t
-	moved.charges = nil
+	moved.charges = c.scratch
 	c.spread(&moved)
+	c.scratch = moved.charges
+	if !t.placed {
+		return c.fits(&moved, now)
+	}
 	c.hold(t, -1)
 	t.load(-1)
 	fits := c.fits(&moved, now)

@@ -3,7 +3,7 @@ package admission
 import "time"
 
 // Ticket is one search on its way: a request, whatever it is sent as. The caller fills in
-// what is exported and keeps it until [Control.Done] or [Control.Leave].
+// what is exported and keeps it until [Control.Done].
 type Ticket struct {
 	Class int // position in Options.Classes
 	// Parts are what it sends to which node; none: to any node, and how much is not
@@ -27,6 +27,7 @@ type Ticket struct {
 
 	charges []charge
 	cost    float64
+	each    float64   // what one of its searches costs; 0: that is not known
 	began   time.Time // when it was offered
 	sent    time.Time // when it was admitted
 	charged bool      // it is in flight

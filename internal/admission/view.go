@@ -64,31 +64,21 @@ func (c *Control) Classes() []ClassView {
 // LimitChanges returns how often limits moved, by why.
 func (c *Control) LimitChanges(why Change) int64 { return c.changes[why] }
 
+// Opened returns how many tickets that are done were admitted because nothing is known of the load of some of their nodes.
+func (c *Control) Opened() int64 { return c.opened }
+
 // Utilisation returns how much of the search threads of all nodes that serve searches is
-// at work, λ·S over their number, from 0 to 1. It reports false while nothing is known.
-func (c *Control) Utilisation(now time.Time) (float64, bool) {
+// at work, λ·S over their number, from 0 to 1, and how many nodes that is of: 0 while nothing is known.
+func (c *Control) Utilisation(now time.Time) (part float64, nodes int) {
 	var busy, threads float64
 	for _, n := range c.order {
 		if n.serves && !n.stale(now) {
 			busy += n.busy
 			threads += n.threads
+			nodes++
 		}
 	}
-	if threads == 0 {
-		return 0, false
-	}
-	return min(1, busy/threads), true
-}
-
-// Serving returns how many nodes the utilisation is of.
-func (c *Control) Serving(now time.Time) int {
-	serving := 0
-	for _, n := range c.order {
-		if n.serves && !n.stale(now) {
-			serving++
-		}
-	}
-	return serving
+	return min(1, busy/max(1, threads)), nodes
 }
 
 // Open returns how many nodes nothing is known of although searches go there.

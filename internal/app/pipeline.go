@@ -69,6 +69,7 @@ func (a *App) newPipeline(cfg config.Config) (*pipeline, error) {
 		OnChange: func(c selection.Change) {
 			logChange(c)
 			a.recorder.Look()
+			p.proxy.NodeChanged(c)
 		},
 	})
 	if err := p.observe(cfg, to, a); err != nil {

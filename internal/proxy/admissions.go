@@ -78,7 +78,6 @@ type admissions struct {
 	length   atomic.Int64 // searches that wait
 	full     atomic.Bool  // some of them for room
 	heldBack atomic.Int64 // refusals
-	opened   atomic.Int64 // searches admitted because nothing is known of their nodes
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
@@ -179,26 +178,24 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	defer a.mu.Unlock()
 	t := &x.ticket
 	a.signal(a.control.Offer(t, now), now)
-	a.count(t)
 	if t.Verdict == admission.Waits && x.turn == nil {
 		x.turn = make(chan struct{}, 1)
 	}
 	return a.verdict(t)
 }
 
-// settle ends the waiting of x: with the verdict that has come, else it leaves. It returns
-// the name of the class that it ends in.
-func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, string) {
+// await waits until the verdict about the ticket of x has come, or it is to be decided anew. A ticket whose client is gone leaves.
+func (a *admissions) await(x *exchange) (admission.Verdict, admission.Reason, string) {
+	select {
+	case <-x.turn:
+	case <-x.r.Context().Done():
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := &x.ticket
-	if t.Verdict == admission.Waits {
+	if t.Verdict == admission.Waits && x.r.Context().Err() != nil {
 		now := time.Now()
-		a.signal(a.control.Leave(t, admission.TooLate, now), now)
-	}
-	select {
-	case <-x.turn: // what came meanwhile
-	default:
+		a.signal(a.control.Abandon(t, now), now)
 	}
 	return a.verdict(t)
 }
@@ -206,20 +203,6 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, s
 // verdict returns what is decided about a ticket, and its class. a.mu is held.
 func (a *admissions) verdict(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
 	return t.Verdict, t.Reason, a.classes[t.Class].Name
-}
-
-// count counts a ticket that goes on because nothing is known of its nodes. a.mu is held.
-func (a *admissions) count(t *admission.Ticket) {
-	if t.Verdict == admission.Admitted && t.Unmeasured {
-		a.opened.Add(1)
-	}
-}
-
-// waited notes that a ticket has waited, and goes on.
-func (a *admissions) waited(t *admission.Ticket) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.count(t)
 }
 
 // done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
@@ -235,14 +218,13 @@ func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
 	})
 }
 
-// move reports whether a ticket may be sent where it is to go now: else it waits again.
-func (a *admissions) move(t *admission.Ticket) (admitted bool) {
-	a.do(func(now time.Time) []*admission.Ticket {
-		turned := a.control.Move(t, now)
-		admitted = t.Verdict == admission.Admitted
-		return turned
-	})
-	return admitted
+// move sends a ticket elsewhere, as it was decided anew: at once, or it waits for room there.
+func (a *admissions) move(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.signal(a.control.Move(t, now), now)
+	return a.verdict(t)
 }
 
 // fits reports whether there is room for a ticket where it is to go.
@@ -252,22 +234,7 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 	return a.control.Fits(t, time.Now())
 }
 
-// downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
-func (a *admissions) downgrade(t *admission.Ticket) (moved bool) {
-	a.do(func(now time.Time) (turned []*admission.Ticket) {
-		moved, turned = a.control.Downgrade(t, now)
-		return turned
-	})
-	return moved
-}
-
-func (a *admissions) patience(t *admission.Ticket) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.control.Patience(t)
-}
-
-// turn is called by the timer when something may be sent that waits, see [admission.Control.Next].
+// turn is called by the timer when something is to be done with what waits, see [admission.Control.Next].
 func (a *admissions) turn() { a.do(a.control.Turn) }
 
 // do has the control do something, and tells the requests that got a verdict by it.
@@ -278,16 +245,24 @@ func (a *admissions) do(what func(now time.Time) []*admission.Ticket) {
 	a.signal(what(now), now)
 }
 
-// signal tells the requests whose verdict has come by now. a.mu is held.
+// signal has requests look at their verdicts. a.mu is held.
 func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 	for _, t := range turned {
-		t.Owner.(*exchange).turn <- struct{}{} // it has room for one
+		select {
+		case t.Owner.(*exchange).turn <- struct{}{}:
+		default: // it has not yet looked since it was last told
+		}
 	}
 	a.length.Store(int64(a.control.Waiting()))
 	a.full.Store(a.control.Full(now))
 	if next := a.control.Next(now); !next.IsZero() {
 		a.timer.Reset(time.Until(next))
 	}
+}
+
+// reconsider has what waits for a node decided anew.
+func (a *admissions) reconsider(node string) {
+	a.do(func(time.Time) []*admission.Ticket { return a.control.Awaiting(node) })
 }
 
 // update takes in which nodes there are. What waits for one that has left waits no longer.
@@ -340,8 +315,8 @@ func (a *admissions) classViews() []admission.ClassView {
 }
 
 // view describes the load of a node; nil while admission is off.
-func (a *admissions) view(id string, mode admission.Mode, now time.Time) *admission.Load {
-	if mode == admission.Off {
+func (a *admissions) view(id string, now time.Time) *admission.Load {
+	if a.inForce() == admission.Off {
 		return nil
 	}
 	a.mu.Lock()

@@ -31,31 +31,28 @@ const (
 // admit has a search wait while its nodes have as much to do as they can. It reports
 // whether the request goes on: one that is refused has been answered.
 func (x *exchange) admit() bool {
-	a, t := x.findAdmitter(), &x.ticket
+	a, t := x.admitter, &x.ticket
 	if a == nil {
 		return true
 	}
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
-	x.goElsewhere()
+	x.goElsewhere(nil)
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
 	for x.Class = class; verdict == admission.Waits; {
-		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
+		verdict, why, x.Class = a.await(x) // it may be a lower one by then
 		x.Waited = time.Since(now)
-		x.admitted = verdict == admission.Admitted // whatever becomes of choosing
-		if x.admitted && !x.gone() && !x.chooseAnew() {
-			verdict = admission.Waits
+		x.admitted = verdict != admission.Refused // whatever becomes of choosing
+		if x.admitted && !x.gone() && x.chooseAnew() {
+			verdict, why, x.Class = a.move(t)
 		}
 	}
 	if x.Waited > 0 {
 		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
-	if x.admitted && x.Waited > 0 {
-		a.waited(t)
-	}
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
 		return true
@@ -70,12 +67,12 @@ func (x *exchange) admit() bool {
 // findAdmitter returns what decides about the request, nil if nothing does.
 func (x *exchange) findAdmitter() *admissions {
 	switch {
-	case x.admits && x.loads():
-		x.admitter = x.p.admission
+	case x.loads() && x.p.admission.inForce() != admission.Off:
+		return x.p.admission
 	case (x.Operation == es.Bulk || x.Operation == es.Write) && x.p.writes.inForce() != admission.Off:
-		x.admitter = x.p.writes
+		return x.p.writes
 	}
-	return x.admitter
+	return nil
 }
 
 // loads reports whether the request is work of the nodes' search threads. Reads by id have threads of their own.
@@ -86,7 +83,8 @@ func (x *exchange) loads() bool {
 	case es.PIT: // opening one searches nothing
 		return false
 	}
-	return x.steering() != es.SteerNone && x.steering() != es.SteerByID
+	_, local := es.LocalTarget(x.Target) // the threads of other clusters are not known
+	return local && x.steering() != es.SteerNone && x.steering() != es.SteerByID
 }
 
 // continues reports whether the request goes on with what has begun: the nodes hold its
@@ -116,7 +114,7 @@ func (x *exchange) mayContinue() bool {
 
 // expect notes what a search sends to each node.
 func (x *exchange) expect(d *selection.Decision) {
-	if !x.admits {
+	if x.admitter == nil {
 		return
 	}
 	x.ticket.Parts = x.ticket.Parts[:0]
@@ -129,7 +127,7 @@ func (x *exchange) expect(d *selection.Decision) {
 // expectItems notes what a multi-search sends to each node. Items of which that is not
 // known count as the others.
 func (x *exchange) expectItems(m *multiSearch) {
-	if !x.admits {
+	if x.admitter == nil {
 		return
 	}
 	x.ticket.Searches, x.ticket.Parts = len(m.items), x.ticket.Parts[:0]
@@ -148,92 +146,67 @@ func (x *exchange) expectItems(m *multiSearch) {
 	}
 }
 
-// goElsewhere chooses another copy for a search that is meant for one node, if that one is at its limit, and the other is not
-// and may be listed: else that would be spared for nothing.
-func (x *exchange) goElsewhere() {
-	a := x.admitter
-	if m := a.inForce(); m != admission.Auto && m != admission.Target {
-		return // nothing is changed
-	}
-	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
+// goElsewhere has a search that finds no room where it is to go take another decision with which it does: the one with which it
+// has waited, if that is given, else one past the node that it is meant for, if that is one. Other copies would be spared for nothing.
+func (x *exchange) goElsewhere(waited *selection.Decision) {
+	if x.first == nil || x.steering() == es.SteerItems {
 		return
 	}
-	full := x.first.decision.Nodes[0]
-	t := newTry(x)
-	t.steered = true
-	x.p.o.Selector.Preview(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
-	x.expect(&t.decision)
-	if t.decision.Reason.Lists() && t.decision.Fit(&x.first.decision) && a.fits(&x.ticket) {
-		x.first, t = t, x.first
-		x.Reason = string(x.first.decision.Reason)
-	} else {
-		x.expect(&x.first.decision)
+	first := &x.first.decision
+	switch one := len(first.Nodes) == 1; {
+	case waited == nil && !one, x.admitter.fits(&x.ticket):
+	case waited != nil && x.take(waited):
+	case one:
+		t := newTry(x)
+		defer t.release()
+		x.p.o.Selector.Preview(&t.decision, x.selectionRequest(first.Nodes), x.now)
+		x.take(&t.decision)
 	}
-	t.release()
 }
 
-// waitTurn waits until the verdict about the ticket has come, the time has passed that it
-// may wait in its class and those below, or the client is gone.
-func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason, string) {
-	a := x.admitter
-	var late <-chan time.Time
-	if patience := a.patience(&x.ticket); patience > 0 {
-		timer := time.NewTimer(time.Until(began.Add(patience)))
-		defer timer.Stop()
-		late = timer.C
+// take puts another decision about the same copies in place of the first, if there is room for the search with it and it lists no node that is to be kept
+// out. It reports whether it did.
+func (x *exchange) take(d *selection.Decision) bool {
+	first := &x.first.decision
+	x.expect(d)
+	fits := d.Fit(first) && x.admitter.fits(&x.ticket)
+	if fits {
+		*first, *d = *d, *first
+		x.Reason = string(first.Reason)
 	}
-	select {
-	case <-x.turn:
-	case <-x.r.Context().Done():
-	case <-late:
-		if a.downgrade(&x.ticket) {
-			return x.waitTurn(began)
-		}
-	}
-	return a.settle(x)
+	x.expect(first)
+	return fits
 }
 
-// chooseAnew decides about a search again that has waited: what was decided may be
-// outdated. It reports whether there is room for it where it is to go now; else it waits again. Where there is none, it goes
-// where it has waited, unless a node there is to be kept out by now.
+// chooseAnew decides about a search again that has waited: what was decided may be outdated. Where there is no room by now it
+// goes where it has waited. It reports whether it was decided anew.
 func (x *exchange) chooseAnew() bool {
-	now, v := time.Now(), x.p.view.Load()
-	x.now = now // whatever becomes of the decision: what waited was not yet sent
+	v := x.p.view.Load()
+	x.now = time.Now() // whatever becomes of the decision: what waited was not yet sent
 	if x.first == nil {
 		x.view = v
+		return false
 	}
-	switch {
-	case x.first == nil:
-		return true
-	case x.items != nil:
-		return x.chooseItemsAnew(v, now)
-	}
-	plan, why := x.planAt(v.snapshot, now)
-	if why != "" || plan == nil {
-		return true
-	}
-	before, same := x.first, x.plan == plan && slices.Equal(x.view.nodes, v.nodes) // most views only confirm the placement
-	x.view, x.plan, x.first = v, plan, nil
-	x.choose()
-	if same && x.first != nil && !x.admitter.fits(&x.ticket) && before.decision.Fit(&x.first.decision) {
-		x.first, before = before, x.first
-		if d := &x.first.decision; !slices.Contains(d.Nodes, d.Coordinator) { // what speaks against it by now is not known
-			d.Coordinator = before.decision.Coordinator
+	before, same := x.first, false
+	if x.items == nil {
+		plan, _ := x.planAt(v.snapshot, x.now)
+		if plan == nil {
+			return false
 		}
-		x.expect(&x.first.decision)
-		x.Reason = string(x.first.decision.Reason)
+		same, x.plan = plan == x.plan, plan
 	}
+	x.view, x.first, x.items, x.Reason = v, nil, nil, ""
+	x.choose()
+	var waited *selection.Decision
+	if same && x.first != nil {
+		waited = &before.decision
+		if !slices.Contains(waited.Nodes, waited.Coordinator) { // what speaks against it by now is not known
+			waited.Coordinator = x.first.decision.Coordinator
+		}
+	}
+	x.goElsewhere(waited)
 	before.release()
-	x.goElsewhere()
-	return x.admitter.move(&x.ticket)
-}
-
-// chooseItemsAnew does the same with a multi-search. Its items have been counted.
-func (x *exchange) chooseItemsAnew(v *view, now time.Time) bool {
-	x.first.release()
-	x.view, x.first, x.items = v, nil, nil
-	x.chooseItems(now)
-	return x.admitter.move(&x.ticket)
+	return true
 }
 
 // refuse answers as the engine does when its queues are full. It costs the engine nothing.

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
+	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
 )
@@ -82,9 +85,9 @@ func (c *gatedNodes) arrives(node int) {
 	require.Contains(c.t, seen[0].uri, "_only_nodes:"+id(node))
 }
 
-// What has waited for a node goes there once it has room, although others rank better by then, as these are full: also if the
-// placement was confirmed meanwhile.
-func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
+// startThree starts three nodes that have copies of the one shard of an index, with a limit of one shard query each.
+func startThree(t *testing.T) (*gatedNodes, *cluster.Snapshot) {
+	t.Helper()
 	c := startLimited(t, 3, 1)
 	placed := cluster.NewSnapshot(cluster.Contents{
 		Engine: c.snapshot().Engine, PlacedAt: time.Now(), Nodes: c.snapshot().Nodes,
@@ -93,6 +96,13 @@ func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
 		}}}}},
 	})
 	c.proxy.UseSnapshot(placed)
+	return c, placed
+}
+
+// What has waited for a node goes there once it has room, although others rank better by then, as these are full: also if the
+// placement was confirmed meanwhile.
+func TestWhatHasWaitedGoesWhereItHasRoom(t *testing.T) {
+	c, placed := startThree(t)
 	lets := c.gate()
 	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
 	for _, node := range []string{"b", "c"} {
@@ -212,7 +222,7 @@ func TestWhatWaitsAgainWasNotSentBlindly(t *testing.T) {
 	for _, one := range all {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
-	require.Zero(t, c.proxy.admission.opened.Load())
+	require.Zero(t, c.opened())
 }
 
 // A class that waits for the clock, as its rate is for, keeps no other from a second attempt.
@@ -235,6 +245,110 @@ func TestWhatWaitsForTheClockIsNoSignOfAFullCluster(t *testing.T) {
 		c.let <- struct{}{}
 	}
 	for _, one := range []<-chan answered{clock, second, room} {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
+// The threads of other clusters are not known: a search of these alone does not wait for the nodes of this one.
+func TestSearchesOfOtherClustersDoNotWait(t *testing.T) {
+	c := startGated(t, 1, nil)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
+	all := []<-chan answered{c.search(), c.search()}
+	for _, target := range []string{"far:idx", "*:idx,-far:idx-old", "far:a,near:b"} {
+		all = append(all, c.send(t.Context(), http.MethodGet, "/"+target+"/_search", ""))
+		require.Nil(t, c.explain(Question{Target: target}).Admission)
+	}
+	require.Equal(t, http.StatusTooManyRequests, (<-c.send(t.Context(), http.MethodGet, "/lone,far:idx/_search", "")).status)
+	for range all {
+		c.let <- struct{}{}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
+// What waits for a node that is ejected goes to others that have room, however long those searches last that the node has.
+func TestWhatWaitsForANodeThatIsEjectedIsDecidedAnew(t *testing.T) {
+	c := startPair(t, 2)
+	lets := c.gate()
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := search()
+	c.arrives(0)
+	waits := search()
+	c.await(1)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(time.Hour), State: cluster.PollOK, Threads: 2}) // it answers polls
+	c.slow(0)
+	c.arrives(1)
+	lets["b"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-waits).status)
+	lets["a"] <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+}
+
+// Whatever waits may be decided anew at any moment, also while its verdict comes, or its client leaves. (For the race detector, too.)
+func TestWhatWaitsIsDecidedAnewAtAnyMoment(t *testing.T) {
+	c := startPair(t, 2)
+	c.answer = nil
+	const clients, each = 10, 10
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for j := range each {
+				ctx, leave := context.WithCancel(t.Context())
+				if (i+j)%7 == 0 {
+					time.AfterFunc(time.Millisecond, leave)
+				}
+				<-c.send(ctx, http.MethodGet, "/idx/_search", "")
+				leave()
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		all.Wait()
+	}()
+	for done := false; !done; {
+		for i := range c.nodes {
+			c.proxy.admission.reconsider(id(i))
+		}
+		select {
+		case <-ended:
+			done = true
+		default:
+		}
+	}
+	c.await(0)
+	require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
+}
+
+// While others wait for room, too, a search gets a second attempt past a node that was lost after it was sent.
+func TestWhatALostNodeHadIsSentASecondTimeInAFullCluster(t *testing.T) {
+	c, _ := startThree(t)
+	c.proxy.hedges = attempt.NewHedges(0.05)
+	answer := c.answer
+	c.answer = nil
+	c.slow()
+	for range 100 {
+		c.do(http.MethodGet, "/idx/_search", "")
+	}
+	c.seen()
+	c.answer = answer
+	search := func() <-chan answered { return c.send(t.Context(), http.MethodGet, "/idx/_search", "") }
+	var all []<-chan answered
+	for range c.nodes {
+		all = append(all, search())
+		require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	}
+	all = append(all, search())
+	c.await(1)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollUnreachable})
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	require.Equal(t, 1, c.waiting())
+	close(c.let)
+	for _, one := range all {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
 }

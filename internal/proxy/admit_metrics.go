@@ -37,10 +37,6 @@ func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics 
 		}
 	}
 	showMode(auto, "sidestep_admission_mode", admission.Modes(), p.AdmissionMode)
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "sidestep_admission_fail_open_total",
-		Help: "Searches that were admitted although nothing is known of the load of some of their nodes.",
-	}, func() float64 { return float64(p.admission.opened.Load()) })
 	reg.MustRegister(newAdmissionCollector(p))
 	return m
 }
@@ -51,7 +47,8 @@ type admissionCollector struct {
 	writeLimit, writesInFlight            *prometheus.Desc // by node
 	limit, inFlight, waiting, others      *prometheus.Desc // by node
 	admitted, downgraded, queue, observed *prometheus.Desc // by class
-	changes, open, utilisation, serving   *prometheus.Desc
+	changes, opened                       *prometheus.Desc
+	open, utilisation, serving            *prometheus.Desc
 }
 
 func newAdmissionCollector(p *Proxy) *admissionCollector {
@@ -72,6 +69,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		queue:          def("admission_queue", "Searches, and writes, that wait, by class.", class),
 		observed:       def("admission_observed_total", "Searches, and writes, that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
 		changes:        def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
+		opened:         def("admission_fail_open_total", "Searches that were admitted although nothing is known of the load of some of their nodes.", nil),
 		open:           def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
 		utilisation:    def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
 		serving:        def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),
@@ -80,7 +78,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 
 // Describe implements prometheus.Collector.
 func (c *admissionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.writeLimit, c.writesInFlight, c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.downgraded, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
+	for _, d := range []*prometheus.Desc{c.writeLimit, c.writesInFlight, c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.downgraded, c.queue, c.observed, c.changes, c.opened, c.open, c.utilisation, c.serving} {
 		ch <- d
 	}
 }
@@ -103,7 +101,7 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 	}
 	nodes := c.p.view.Load().nodes
 	for _, n := range nodes {
-		v := c.p.writes.view(n.ID, c.p.writes.inForce(), now)
+		v := c.p.writes.view(n.ID, now)
 		if v == nil {
 			break
 		}
@@ -135,10 +133,11 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 	for _, why := range admission.Changes() {
 		count(c.changes, a.control.LimitChanges(why), string(why))
 	}
+	count(c.opened, a.control.Opened())
 	gauge(c.open, float64(a.control.Open(now)))
-	if u, ok := a.control.Utilisation(now); ok {
-		gauge(c.utilisation, u)
-		gauge(c.serving, float64(a.control.Serving(now)))
+	if part, nodes := a.control.Utilisation(now); nodes > 0 {
+		gauge(c.utilisation, part)
+		gauge(c.serving, float64(nodes))
 	}
 	return all
 }

@@ -38,7 +38,7 @@ func (c *gatedNodes) polledWrites() {
 func (c *gatedNodes) write(body string) <-chan answered {
 	c.t.Helper()
 	a := c.proxy.writes
-	under := func() int { return int(a.view(id(0), admission.Auto, time.Now()).Admitted) + int(a.length.Load()) }
+	under := func() int { return int(a.view(id(0), time.Now()).Admitted) + int(a.length.Load()) }
 	before := under()
 	out := c.send(c.t.Context(), http.MethodPost, "/lone/_bulk", body)
 	require.Eventually(c.t, func() bool { return under() > before }, admitPatience, time.Millisecond)

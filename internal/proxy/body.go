@@ -42,7 +42,7 @@ func (x *exchange) hold() bool {
 	case r.ContentLength <= limit:
 	case x.asking: // the engine tells the client to send it
 		limit = 0
-	case x.admits && x.mayContinue():
+	case x.admitter != nil && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:
 		limit = 0

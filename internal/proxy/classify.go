@@ -61,6 +61,7 @@ func (x *exchange) classifyAs(request es.Request, a acceptance) {
 	if p.off(request.Operation) {
 		x.Reason = reasonOperationOff
 	}
+	x.admitter = x.findAdmitter()
 	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards || a.trusts && p.recodes.Load()
 }
 

@@ -73,12 +73,11 @@ type exchange struct {
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
 	sniff string     // address to put in place of the nodes' in the answer
 
-	// From admit. The ticket's Parts are from choose if admission is on.
+	// admitter decides about the request; nil if none does. It is from classify. The ticket's Parts are from choose if there is one.
+	admitter *admissions
 	ticket   admission.Ticket
-	admits   bool        // admission of searches is on
-	admitted bool        // the ticket has been admitted and not returned
-	admitter *admissions // that decides about the request; nil if none does
-	// turn receives when a waiting ticket has got its verdict. It is made when a ticket
+	admitted bool // the ticket has been admitted, or waits, and was not returned
+	// turn receives when a waiting ticket has got its verdict, or is to be decided anew. It is made when a ticket
 	// waits.
 	turn chan struct{}
 
@@ -134,7 +133,6 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x.Reset(time.Now())
 	x.p, x.w, x.r, x.view, x.query = p, w, r, p.view.Load(), r.URL.RawQuery
 	x.ticket.Owner = x
-	x.admits = p.AdmissionMode() != admission.Off
 	x.refs.Store(1)
 	return x
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"sidestep/internal/admission"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/record"
@@ -126,20 +126,15 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if result := x.explainWidened(); result != "" {
 		e.SentRouting, e.RoutingResult = x.request.Routing, string(result)
 	}
-	reason := x.Reason
-	if reason == "" {
-		reason = x.barred(now)
-	}
-	if x.plan, x.Reason = x.planFor(now); x.plan != nil {
+	plan, unresolved := x.planFor(now)
+	reason := cmp.Or(x.Reason, x.barred(now), unresolved)
+	if x.plan = plan; plan != nil {
 		p.explainDecision(&e, x, now)
-	}
-	if reason == "" {
-		reason = x.Reason // why it could not be resolved
 	}
 	if reason != "" { // so no list is made
 		e.Steered, e.Preference, e.Nodes, e.Coordinator, e.Reason = false, "", nil, "", reason
 	}
-	e.Admission = p.explainAdmission(x)
+	e.Admission = explainAdmission(x)
 	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]
 	return e, nil
 }
@@ -177,7 +172,6 @@ func (p *Proxy) exchangeFor(q Question) (*exchange, error) {
 		method = http.MethodGet
 	}
 	x := &exchange{p: p, r: &http.Request{Header: http.Header{}}, view: p.view.Load()}
-	x.admits = p.AdmissionMode() != admission.Off
 	x.r.Header.Set("X-Opaque-Id", q.OpaqueID)
 	if q.User != "" {
 		x.r.SetBasicAuth(q.User, "")
@@ -205,10 +199,13 @@ const maxExplained = 1000
 
 // explainDecision tells what is decided about x.
 func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
-	t := &try{x: x, steered: true}
-	d, request := &t.decision, x.selectionRequest(nil)
+	x.first, x.now = &try{x: x}, now
+	d, request := &x.first.decision, x.selectionRequest(nil)
 	p.o.Selector.Preview(d, request, now)
 	x.expect(d)
+	if x.admitter != nil {
+		x.goElsewhere(nil)
+	}
 	decided := account.Of(p.o.Selector, d, request, maxExplained, now)
 	e.Decision = &decided
 	e.Exact = x.plan.Exact

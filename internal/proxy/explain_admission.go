@@ -31,14 +31,13 @@ type AdmissionNode struct {
 
 // explainAdmission tells what admission would do with x; nil while it is off, and of what
 // is no load of the search threads.
-func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
-	mode := p.AdmissionMode()
-	if mode == admission.Off || !x.loads() {
+func explainAdmission(x *exchange) *AdmissionExplanation {
+	if x.admitter == nil {
 		return nil
 	}
-	a, t, now := p.admission, &x.ticket, time.Now()
+	a, t, now := x.admitter, &x.ticket, time.Now()
 	t.Class = a.classOf(x)
-	e := &AdmissionExplanation{Mode: mode}
+	e := &AdmissionExplanation{Mode: a.inForce()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	verdict, why := a.control.Preview(t, now)
@@ -54,7 +53,7 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 	default:
 		e.Would, e.Summary = "admit", "It would be sent at once."
 	}
-	if mode == admission.Observe && verdict != admission.Admitted {
+	if e.Mode == admission.Observe && verdict != admission.Admitted {
 		e.Summary += " As the mode is observe, it is sent at once and counted."
 	}
 	for _, part := range t.Parts {

@@ -3,11 +3,13 @@ package proxy
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
 	"sidestep/internal/es"
+	"sidestep/internal/selection"
 )
 
 // What would be done with a request is what is done with it.
@@ -42,4 +44,26 @@ func TestExplainSaysWhatAdmissionWouldDo(t *testing.T) {
 	<-first
 	require.NoError(t, c.proxy.SetAdmissionMode(admission.Off))
 	require.Nil(t, c.explain(Question{Target: "lone"}).Admission)
+}
+
+// A search that goes past a full node is explained as it is sent, and that node has not failed it.
+func TestExplainGoesPastAFullNode(t *testing.T) {
+	c := startPair(t, 2)
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	c.arrives(0)
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.queued(0, 50)
+	e := c.explain(Question{Target: "idx"})
+	require.Equal(t, []any{[]string{"b"}, "admit"}, []any{e.Nodes, e.Admission.Would})
+	require.Len(t, e.Admission.Nodes, 1)
+	require.Equal(t, "b", e.Admission.Nodes[0].Node)
+	require.Equal(t, selection.FailedBefore, e.Decision.Candidates[0].Excluded)
+	require.Contains(t, e.Decision.Candidates[0].Why, "had no room for it")
+	second := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	c.arrives(1)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
 }

@@ -75,7 +75,7 @@ func start(t testing.TB, nodes int, change func(*Options)) *harness {
 		})))
 	}
 	var err error
-	h.selector = selection.New(selection.Options{Epoch: time.Now().Add(-time.Minute)})
+	h.selector = selection.New(selection.Options{Epoch: time.Now().Add(-time.Minute), OnChange: func(c selection.Change) { h.proxy.NodeChanged(c) }})
 	seed, err := url.Parse(h.nodes[0].URL)
 	require.NoError(t, err)
 	o := options(h.selector, seed)

@@ -111,10 +111,14 @@ func (x *exchange) handOver(next attempt.Action) {
 // one that is silent is a reason.
 func (x *exchange) second(now time.Time, probed bool) *try {
 	p, first := x.p, &x.first.decision
-	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.full.Load() || x.gone() {
+	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || x.gone() {
 		return nil
 	}
-	if !p.hedges.Left() && !p.o.Selector.EjectedSince(first) {
+	switch {
+	case p.o.Selector.EjectedSince(first):
+	case p.admission.full.Load():
+		return nil
+	case !p.hedges.Left():
 		x.countUnmade()
 		return nil
 	}

@@ -35,7 +35,7 @@ func (p *Proxy) Nodes() []NodeStatus {
 	now := time.Now()
 	for i, n := range account.Nodes(p.o.Selector, v.nodes, now) {
 		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{Figures: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Writes: p.writes.view(n.ID, p.writes.inForce(), now), Roles: known.Roles, Zone: p.o.Zone.of(known), NotPolled: !known.Coordinating()}
+		out[i] = NodeStatus{Figures: n, Load: p.admission.view(n.ID, now), Writes: p.writes.view(n.ID, now), Roles: known.Roles, Zone: p.o.Zone.of(known), NotPolled: !known.Coordinating()}
 		if u := known.URL; u != nil {
 			out[i].Address = u.Host
 		}

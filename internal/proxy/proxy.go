@@ -256,6 +256,15 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 	p.writes.observe(st)
 }
 
+// NodeChanged is to be told of changes of nodes' states. What waits for a node that is ejected, or cannot be reached, is decided
+// anew: others may have room.
+func (p *Proxy) NodeChanged(c selection.Change) {
+	switch c.After {
+	case selection.Slow, selection.Failing, selection.Unreachable:
+		p.admission.reconsider(c.Node.ID)
+	}
+}
+
 // LogChange returns a function that logs changes of nodes' states.
 func LogChange(logger *slog.Logger) func(selection.Change) {
 	return func(c selection.Change) {

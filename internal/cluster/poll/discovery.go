@@ -83,12 +83,12 @@ type infoNode struct {
 	} `json:"thread_pool"`
 }
 
-// searchQueue returns how many tasks the queue of the search pool holds, 0 if it has no
-// bound or the node does not tell a number.
+// searchQueue returns how many tasks the queue of the search pool holds, 0 if the node does not tell a number. A queue without
+// a bound (-1) holds any number.
 func (n *infoNode) searchQueue() int {
 	size, _ := n.ThreadPool.Search.QueueSize.(float64)
 	if size < 0 || size > cluster.MaxSearchQueue {
-		return 0
+		return cluster.MaxSearchQueue
 	}
 	return int(size)
 }

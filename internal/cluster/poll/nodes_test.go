@@ -109,3 +109,13 @@ func BenchmarkDecodeStats(b *testing.B) {
 		})
 	}
 }
+
+// A queue without a bound takes whatever comes: none of it is to be refused.
+func TestSearchQueues(t *testing.T) {
+	t.Parallel()
+	for told, holds := range map[string]int{"1000": 1000, "-1": cluster.MaxSearchQueue, "2147483647": cluster.MaxSearchQueue, `"1k"`: 0, "null": 0} {
+		var n infoNode
+		require.NoError(t, json.Unmarshal([]byte(`{"thread_pool":{"search":{"queue_size":`+told+`}}}`), &n))
+		require.Equal(t, holds, n.searchQueue(), told)
+	}
+}

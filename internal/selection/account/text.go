@@ -18,7 +18,7 @@ func (about subject) why(c *selection.Candidate) string {
 	case selection.GoneUnreachable:
 		text = "its last connection was refused or reset, or something else answered" + lastError(f)
 	case selection.FailedBefore:
-		text = "it failed this very search before"
+		text = "it failed this very search before, or had no room for it"
 	case selection.KeptSlow, selection.KeptFailing:
 		text = "kept out" + evidence(f)
 	case selection.NotItsTurn:

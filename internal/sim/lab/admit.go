@@ -53,13 +53,8 @@ func (g *controlled) admit(s *search) {
 	g.expect(s)
 	g.settled(g.control.Offer(t, g.now()))
 	g.proceed(t)
-	if patience := g.control.Patience(t); t.Verdict == admission.Waits && patience > 0 {
-		g.w.c.after(patience, func() {
-			if t.Verdict == admission.Waits && !s.settled {
-				g.settled(g.control.Leave(t, admission.TooLate, g.now()))
-				g.proceed(t)
-			}
-		})
+	if patience := g.control.Patience(t.Class); t.Verdict == admission.Waits && patience > 0 {
+		g.w.c.after(patience, func() { g.settled(g.control.Turn(g.now())) })
 	}
 }
 
@@ -101,7 +96,8 @@ func (g *controlled) proceed(t *admission.Ticket) {
 			if t.Waited() > 0 {
 				g.chooseAnew(s)
 			}
-			if t.Verdict == admission.Waits {
+			if t.Verdict != admission.Admitted {
+				g.proceed(t)
 				return
 			}
 			g.w.follow(s, s.machine.Begin())
@@ -132,14 +128,11 @@ func (g *controlled) chooseAnew(s *search) {
 // close implements router.
 func (g *controlled) close(s *search) {
 	g.sidestep.close(s)
-	switch {
-	case s.ticket.Verdict == admission.Waits:
-		g.settled(g.control.Leave(&s.ticket, admission.TooLate, g.now()))
-	case s.left:
+	if s.left {
 		g.settled(g.control.Abandon(&s.ticket, g.now()))
-	default:
-		g.settled(g.control.Done(&s.ticket, g.now()))
+		return
 	}
+	g.settled(g.control.Done(&s.ticket, g.now()))
 }
 
 func (g *controlled) poll(node int, p poll) {

@@ -59,7 +59,7 @@ func (r *sidestep) second(s *search, probed bool) (plan, bool) {
 			alive++
 		}
 	}
-	if 2*alive <= len(r.nodes) || !r.placed(s) || r.waits != nil && r.waits() {
+	if 2*alive <= len(r.nodes) || !r.placed(s) || r.waits != nil && r.waits() && !r.s.EjectedSince(s.decided.decision) {
 		return plan{}, false
 	}
 	d, first := r.decision(), s.decided.decision
