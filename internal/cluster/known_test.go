@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -143,4 +144,29 @@ func TestWhatARelayToldToBeClosedStaysClosed(t *testing.T) {
 	require.False(t, closed("open"))
 	st.Closed("u", map[string]bool{})
 	require.False(t, closed("shut"), "it was opened")
+}
+
+// Plans are for what is searched: those of other targets are given up also while the cluster state stays.
+func TestPlansOfTargetsThatNobodySearches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+		st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: 7, Indices: []Index{indexOn("i", []string{"n1"})}})
+		about := LookUp{Target: Target{Expression: "alias"}}
+		st.Targets().LookedUp(about, &Resolved{Shards: []ShardName{{Index: "i"}}, Version: 7, At: time.Now()})
+		st.Publish()
+		_, miss := st.Snapshot().Resolve("alias", "")
+		require.Equal(t, MissNone, miss)
+		l, _ := st.targets.forSnapshot().Get(about)
+		for range 2 {
+			st.LearnAgain()
+			require.NotNil(t, l.joined.Load())
+			time.Sleep(UseExpiry - time.Second)
+			st.Targets().LookedUp(about, &Resolved{Shards: []ShardName{{Index: "i"}}, Version: 7, At: time.Now()})
+			st.Confirmed("u", 7, time.Now())
+		}
+		st.LearnAgain()
+		require.Nil(t, l.joined.Load())
+	})
 }
