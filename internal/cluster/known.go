@@ -252,10 +252,15 @@ func (k *known) confirm(v confirmation) {
 	if n == 0 || k.history[n-1].version != v.version {
 		k.history = append(k.history, v)
 	}
-	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= BelieveFor {
+	for k.expires(v.asOf) {
 		k.history = k.history[1:]
 	}
-	k.trusted = min(k.history[0].version, v.version)
+	k.trusted = k.history[0].version
+}
+
+// expires reports whether what was last seen at the earliest version of the history is not to be trusted any longer.
+func (k *known) expires(now time.Time) bool {
+	return len(k.history) > 1 && now.Sub(k.history[1].asOf) >= BelieveFor
 }
 
 // ForgetVersions makes everything known of the cluster older than any answer: it has gone
