@@ -31,7 +31,7 @@ type known struct {
 }
 
 // Discovered takes in what discovery found: the nodes sorted by id, and the names of
-// the indices that are left alone. What was known of another cluster behind the same
+// the indices that are left alone, nil if these are as before. What was known of another cluster behind the same
 // addresses is forgotten. It reports whether engine or nodes are others than before.
 func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[string]bool) (changed bool) {
 	st.publishing.Lock()
@@ -44,6 +44,9 @@ func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[strin
 	}
 	k := &st.known
 	k.Identity = found
+	if unsupported == nil && k.frame != nil {
+		unsupported = k.frame.unsupported
+	}
 	if before.frame == nil || !reflect.DeepEqual(before.frame.nodes, nodes) || !maps.Equal(before.frame.unsupported, unsupported) {
 		k.frame = newFrame(nodes, unsupported)
 	} else {
