@@ -19,9 +19,9 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	st.ForgetVersions("old")
 	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "new", Version: 7})
 	st.ForgetVersions("old")
-	require.EqualValues(t, 7, st.known.version)
+	require.EqualValues(t, 7, st.known.Version)
 	st.ForgetVersions("new")
-	require.Zero(t, st.known.version)
+	require.Zero(t, st.known.Version)
 }
 
 // What a target stands for is found again when its indices are, also if the cluster has gone back to a lower version.

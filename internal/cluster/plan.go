@@ -32,13 +32,12 @@ func (r resolution) unrouted(into *Plan) resolution {
 // new frame and leave the table as it is: plans are made again when next asked for.
 type frame struct {
 	id          *token
-	nodes       []*Node
 	positions   map[string]int
 	unsupported map[string]bool
 }
 
 func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
-	f := &frame{id: new(token), nodes: nodes, positions: make(map[string]int, len(nodes)), unsupported: unsupported}
+	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), unsupported: unsupported}
 	for i, n := range nodes {
 		f.positions[n.ID] = i
 	}

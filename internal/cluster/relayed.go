@@ -23,7 +23,7 @@ func (st *Store) PlacedByRelay(p RelayedPlacement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
-	k.version, k.placedAt = p.Version, p.AsOf
+	k.Version, k.PlacedAt = p.Version, p.AsOf
 	k.history, k.trusted = nil, 1
 	before := k.table
 	if before == nil {
@@ -73,7 +73,7 @@ func (st *Store) ContinueRelayed() {
 	if k.table == nil {
 		return
 	}
-	k.closed, k.table, k.trusted = map[string]bool{}, k.table.edited(), k.version-1
+	k.closed, k.table, k.trusted = map[string]bool{}, k.table.edited(), k.Version-1
 	k.table.each(func(p *placedIndex) bool {
 		if p.version.Load() > 0 {
 			p.version.Store(k.trusted)
@@ -83,6 +83,6 @@ func (st *Store) ContinueRelayed() {
 		}
 		return true
 	})
-	k.history = []confirmation{{version: k.trusted}, {k.version, k.placedAt.Add(-rand.N(2 * BelieveFor / 3))}}
+	k.history = []confirmation{{version: k.trusted}, {k.Version, k.PlacedAt.Add(-rand.N(2 * BelieveFor / 3))}}
 	st.announce()
 }

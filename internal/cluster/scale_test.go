@@ -110,7 +110,7 @@ func BenchmarkApply(b *testing.B) {
 	const indices = 20
 	for _, shards := range sizes() {
 		c := bigContents(shards/shardsPerIndex, shardsPerIndex)
-		k := &known{table: newTable(c.Indices, 1)}
+		k := &known{Snapshot: Snapshot{table: newTable(c.Indices, 1)}}
 		version := int64(1)
 		put := func(index Index) bool {
 			version++

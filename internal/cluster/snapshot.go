@@ -210,9 +210,7 @@ func Misses() []Miss {
 // Snapshot is everything known about the cluster at one moment. Immutable:
 // readers need no lock and may keep it for the length of a request.
 type Snapshot struct {
-	Engine      Engine
-	ClusterName string
-	ClusterUUID string
+	Identity
 	// Nodes, sorted by id. Plan.Shards and NodeStats refer to it by position.
 	Nodes []*Node
 	// PlacedAt is when the placement was last confirmed (fetched, or found
@@ -255,12 +253,10 @@ type Contents struct {
 // afterwards.
 func NewSnapshot(c Contents) *Snapshot {
 	s := &Snapshot{
-		Engine:      c.Engine,
-		ClusterName: c.ClusterName,
-		ClusterUUID: c.ClusterUUID,
-		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), ByID),
-		PlacedAt:    c.PlacedAt,
-		Version:     c.Version,
+		Identity: Identity{c.Engine, c.ClusterName, c.ClusterUUID},
+		Nodes:    slices.SortedFunc(slices.Values(c.Nodes), ByID),
+		PlacedAt: c.PlacedAt,
+		Version:  c.Version,
 	}
 	s.frame = newFrame(s.Nodes, c.Unsupported)
 	if c.Indices != nil {

@@ -84,7 +84,7 @@ func (st *Store) Publish() {
 // they would not be believed any longer.
 func (st *Store) Unseen(version int64, asOf time.Time) []string {
 	st.publishing.Lock()
-	table, moved, expires := st.known.table, version != st.known.version, st.known.expires(asOf)
+	table, moved, expires := st.known.table, version != st.known.Version, st.known.expires(asOf)
 	st.publishing.Unlock()
 	if !moved && !expires {
 		return nil
