@@ -281,23 +281,17 @@ func (s *Snapshot) Position(id string) (int, bool) {
 
 // Lookup returns the index of this name with all its copies, serving or not.
 func (s *Snapshot) Lookup(index string) (*Index, bool) {
-	if s.table == nil {
-		return nil, false
+	if p := s.table.get(index); p != nil {
+		return &p.index, true
 	}
-	p := s.table.get(index)
-	if p == nil {
-		return nil, false
-	}
-	return &p.index, true
+	return nil, false
 }
 
 // Indices visits all indices of the placement, in no order. It walks over all there
 // is: not for the path of a search.
 func (s *Snapshot) Indices() iter.Seq[*Index] {
 	return func(yield func(*Index) bool) {
-		if s.table != nil {
-			s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
-		}
+		s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
 	}
 }
 
@@ -306,9 +300,7 @@ func (s *Snapshot) Indices() iter.Seq[*Index] {
 // of a search.
 func (s *Snapshot) Believed() iter.Seq2[*Index, bool] {
 	return func(yield func(*Index, bool) bool) {
-		if s.table != nil {
-			s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
-		}
+		s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
 	}
 }
 
@@ -318,9 +310,6 @@ func (s *Snapshot) HasPlacement() bool { return s.table != nil }
 // Believes reports whether the placement of an index is known, and new enough to be
 // used.
 func (s *Snapshot) Believes(index string) bool {
-	if s.table == nil {
-		return false
-	}
 	p := s.table.get(index)
 	return p != nil && s.believes(p)
 }
@@ -335,9 +324,6 @@ func (s *Snapshot) CountIndices() int {
 
 // Use marks an index as in use, as a search on it does.
 func (s *Snapshot) Use(index string) {
-	if s.table == nil {
-		return
-	}
 	if p := s.table.get(index); p != nil {
 		p.use.mark(s)
 	}

@@ -109,7 +109,7 @@ func (c *Targets) Waiting() int { return len(c.fresh) + len(c.again) }
 // enqueue queues a look-up unless it is queued or was made at this version. Targets
 // that are not known to resolve are queued at a bounded rate.
 func (c *Targets) enqueue(t LookUp, version int64) {
-	if len(t.Expression)+len(t.Routing) > maxTargetLength {
+	if !t.Valid() {
 		return
 	}
 	c.mu.Lock()
