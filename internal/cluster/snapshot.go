@@ -141,9 +141,8 @@ func (c Copy) Serving() bool {
 	return c.Node != "" && (c.State == Started || c.State == Relocating)
 }
 
-// Shard is one shard with all its copies.
+// Shard is one shard of an index with all its copies.
 type Shard struct {
-	Index  string
 	Number int
 	Copies []Copy
 }

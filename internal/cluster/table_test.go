@@ -17,7 +17,7 @@ func randomIndex(rng *rand.Rand, name string, nodes int) Index {
 	states := []CopyState{Started, Started, Started, Relocating, Initializing, Unassigned, "CLOSING"}
 	index := Index{Name: name}
 	for number := range 1 + rng.IntN(4) {
-		shard := Shard{Index: name, Number: number}
+		shard := Shard{Number: number}
 		for i, at := range rng.Perm(nodes)[:1+rng.IntN(min(3, nodes))] {
 			c := Copy{Node: "n" + strconv.Itoa(at), Kind: "pr"[min(i, 1)], State: states[rng.IntN(len(states))]}
 			if c.State == Unassigned {
