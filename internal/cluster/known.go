@@ -18,46 +18,40 @@ type confirmation struct {
 	asOf    time.Time
 }
 
-// known is what the loops found out, from which snapshots are made.
+// known is what the loops found out: the next snapshot, and what it does not tell.
 type known struct {
-	Identity
-	frame    *frame
-	table    *table // nil while no placement is known
-	version  int64
-	placedAt time.Time
-	history  []confirmation // since trusted
-	trusted  int64
-	closed   map[string]bool // indices, as far as discovery told
+	Snapshot
+	history []confirmation  // since trusted
+	closed  map[string]bool // indices, as far as discovery told
 }
 
 // Discovered takes in what discovery found: the nodes sorted by id, and the names of
-// the indices that are left alone. What was known of another cluster behind the same
-// addresses is forgotten. It reports whether engine or nodes are others than before.
+// the indices that are left alone, nil if these are as before. What was known of another
+// cluster behind the same addresses is forgotten. It reports whether engine or nodes are
+// others than before.
 func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[string]bool) (changed bool) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
-	before := st.known
-	if before.ClusterUUID != found.ClusterUUID {
-		st.known = known{}
+	k := &st.known
+	before := k.Nodes
+	if k.ClusterUUID != found.ClusterUUID {
+		*k = known{}
 		st.targets.clear()
 		st.metrics.placed(newTable(nil, 0))
 	}
-	k := &st.known
+	if unsupported == nil && k.frame != nil {
+		unsupported = k.frame.unsupported
+	}
+	same := k.frame != nil && reflect.DeepEqual(k.Nodes, nodes) && maps.Equal(k.frame.unsupported, unsupported)
+	if same && k.Identity == found {
+		return false
+	}
+	if !same {
+		k.Nodes, k.frame = nodes, newFrame(nodes, unsupported)
+	}
 	k.Identity = found
-	if before.frame == nil || !reflect.DeepEqual(before.frame.nodes, nodes) || !maps.Equal(before.frame.unsupported, unsupported) {
-		k.frame = newFrame(nodes, unsupported)
-	} else {
-		k.frame = before.frame
-		if before.Engine == found.Engine && before.ClusterUUID == found.ClusterUUID {
-			return false
-		}
-	}
 	st.metrics.nodes.Set(float64(len(nodes)))
-	if before.frame != nil {
-		st.logMembers(before.frame.nodes, nodes)
-	} else {
-		st.logMembers(nil, nodes)
-	}
+	st.logMembers(before, nodes)
 	st.announce()
 	return true
 }
@@ -128,7 +122,7 @@ func (st *Store) PlacedAll(asOf time.Time, state *Placement) {
 			return true
 		})
 	}
-	confirms := k.table == nil || state.Version >= k.version && asOf.After(k.placedAt)
+	confirms := k.table == nil || state.Version >= k.Version && asOf.After(k.PlacedAt)
 	if confirms {
 		k.confirm(confirmation{state.Version, asOf})
 	}
@@ -245,17 +239,22 @@ func (st *Store) Confirmed(clusterUUID string, version int64, asOf time.Time) {
 // was not current any more BelieveFor ago are not trusted from now on.
 func (k *known) confirm(v confirmation) {
 	n := len(k.history)
-	if n > 0 && k.history[n-1].version != v.version && v.asOf.Sub(k.placedAt) >= BelieveFor {
+	if n > 0 && k.history[n-1].version != v.version && v.asOf.Sub(k.PlacedAt) >= BelieveFor {
 		k.history, n = nil, 0 // for that long nobody knows what was current
 	}
-	k.version, k.placedAt = v.version, v.asOf
+	k.Version, k.PlacedAt = v.version, v.asOf
 	if n == 0 || k.history[n-1].version != v.version {
 		k.history = append(k.history, v)
 	}
-	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= BelieveFor {
+	for k.expires(v.asOf) {
 		k.history = k.history[1:]
 	}
-	k.trusted = min(k.history[0].version, v.version)
+	k.trusted = k.history[0].version
+}
+
+// expires reports whether what was last seen at the earliest version of the history is not to be trusted any longer.
+func (k *known) expires(now time.Time) bool {
+	return len(k.history) > 1 && now.Sub(k.history[1].asOf) >= BelieveFor
 }
 
 // ForgetVersions makes everything known of the cluster older than any answer: it has gone
@@ -267,7 +266,7 @@ func (st *Store) ForgetVersions(clusterUUID string) {
 	if k.ClusterUUID != clusterUUID || k.table == nil {
 		return
 	}
-	k.version, k.history, k.trusted = 0, nil, 0
+	k.Version, k.history, k.trusted = 0, nil, 0
 	k.table = k.table.edited() // what was found out of it is void
 	k.table.each(func(p *placedIndex) bool {
 		p.version.Store(0)
@@ -277,16 +276,8 @@ func (st *Store) ForgetVersions(clusterUUID string) {
 
 // announce is Publish for the one who holds the mutex.
 func (st *Store) announce() {
-	k := &st.known
-	st.publish(&Snapshot{
-		Engine: k.Engine, ClusterName: k.ClusterName, ClusterUUID: k.ClusterUUID, Nodes: k.frame.nodes,
-		PlacedAt: k.placedAt, Version: k.version,
-		frame: k.frame, table: k.table, targets: st.targets.forSnapshot(), inUse: &st.inUse,
-		trusted: k.trusted, stamp: time.Now().Unix(),
-	})
-}
-
-func (st *Store) publish(s *Snapshot) {
-	st.snapshot.Store(s)
-	st.o.OnSnapshot(s)
+	s := st.known.Snapshot
+	s.targets, s.inUse, s.stamp = st.targets.forSnapshot(), &st.inUse, time.Now().Unix()
+	st.snapshot.Store(&s)
+	st.o.OnSnapshot(&s)
 }

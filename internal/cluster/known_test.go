@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,9 +19,9 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	st.ForgetVersions("old")
 	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "new", Version: 7})
 	st.ForgetVersions("old")
-	require.EqualValues(t, 7, st.known.version)
+	require.EqualValues(t, 7, st.known.Version)
 	st.ForgetVersions("new")
-	require.Zero(t, st.known.version)
+	require.Zero(t, st.known.Version)
 }
 
 // What a target stands for is found again when its indices are, also if the cluster has gone back to a lower version.
@@ -143,4 +144,97 @@ func TestWhatARelayToldToBeClosedStaysClosed(t *testing.T) {
 	require.False(t, closed("open"))
 	st.Closed("u", map[string]bool{})
 	require.False(t, closed("shut"), "it was opened")
+}
+
+// Plans are for what is searched: those of other targets are given up also while the cluster state stays.
+func TestPlansOfTargetsThatNobodySearches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+		st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: 7, Indices: []Index{indexOn("i", []string{"n1"})}})
+		about := LookUp{Target: Target{Expression: "alias"}}
+		st.Targets().LookedUp(about, &Resolved{Shards: []ShardName{{Index: "i"}}, Version: 7, At: time.Now()})
+		st.Publish()
+		_, miss := st.Snapshot().Resolve("alias", "")
+		require.Equal(t, MissNone, miss)
+		l, _ := st.targets.forSnapshot().Get(about)
+		for range 2 {
+			st.LearnAgain()
+			require.NotNil(t, l.joined.Load())
+			time.Sleep(UseExpiry - time.Second)
+			st.Targets().LookedUp(about, &Resolved{Shards: []ShardName{{Index: "i"}}, Version: 7, At: time.Now()})
+			st.Confirmed("u", 7, time.Now())
+		}
+		st.LearnAgain()
+		require.Nil(t, l.joined.Load())
+	})
+}
+
+// What is read before a version is confirmed is what is in use and was not seen at it, whether it has moved or what is in use
+// has. While it stays nothing is read before it would not be believed any longer.
+func TestWhatIsReadBeforeAVersionIsConfirmed(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	on := func(name string) Index { return indexOn(name, []string{"n1"}) }
+	start := time.Now()
+	unseen := func(version int64, at time.Duration, want ...string) {
+		t.Helper()
+		require.ElementsMatch(t, want, st.Unseen(version, start.Add(at)))
+	}
+	read := func(version int64, asked string, found ...Index) {
+		st.PlacedSome(&Placement{ClusterUUID: "u", Version: version, Indices: found}, []string{asked})
+	}
+	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 10, Indices: []Index{on("a"), on("b"), on("c")}})
+	st.Snapshot().Use("a")
+	unseen(10, time.Hour)
+	unseen(11, 0, "a")
+	read(11, "a", on("a"))
+	unseen(11, 0)
+	st.Confirmed("u", 11, start)
+	st.Snapshot().Use("b")
+	unseen(11, BelieveFor-1)
+	unseen(11, BelieveFor, "b")
+	unseen(12, time.Second, "a", "b")
+	read(12, "a")
+	read(12, "b", on("b"))
+	unseen(12, time.Second, "a") // it may have been created again
+	st.Confirmed("u", 12, start.Add(time.Second))
+	unseen(12, BelieveFor)
+	st.Snapshot().Use("c")
+	unseen(12, BelieveFor, "c")
+	st.Confirmed("u", 12, start.Add(BelieveFor)) // as where it could not be read
+	require.False(t, st.Snapshot().Believes("c"))
+	require.True(t, st.Snapshot().Believes("b"))
+}
+
+// What a relay told is believed for a while after it fell silent, and so is what is made up of it. By then what is in use is
+// read.
+func TestWhatARelayBelievedIsBelievedForAWhile(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	start, indices := time.Now(), []Index{indexOn("i", []string{"n1"}), indexOn("old", []string{"n1"})}
+	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 7, Indices: indices})
+	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
+	st.PlacedByRelay(RelayedPlacement{Version: 7, AsOf: start, Whole: true, Indices: indices, Stale: []bool{false, true}})
+	st.ContinueRelayed()
+	for _, target := range []string{"i", "alias"} {
+		_, miss := st.Snapshot().Resolve(target, "")
+		require.Equal(t, MissNone, miss, target)
+	}
+	require.False(t, st.Snapshot().Believes("old"))
+	require.Empty(t, st.Unseen(7, start.Add(BelieveFor/3)))
+	require.Equal(t, []string{"i"}, st.Unseen(7, start.Add(BelieveFor)))
+	st.Confirmed("u", 7, start.Add(BelieveFor))
+	for _, target := range []string{"i", "alias"} {
+		_, miss := st.Snapshot().Resolve(target, "")
+		require.Equal(t, MissUnknownTarget, miss, target)
+	}
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 7, Indices: indices[:1]}, []string{"i"})
+	for _, target := range []string{"i", "alias"} {
+		_, miss := st.Snapshot().Resolve(target, "")
+		require.Equal(t, MissNone, miss, target)
+	}
 }

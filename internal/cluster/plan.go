@@ -32,13 +32,12 @@ func (r resolution) unrouted(into *Plan) resolution {
 // new frame and leave the table as it is: plans are made again when next asked for.
 type frame struct {
 	id          *token
-	nodes       []*Node
 	positions   map[string]int
 	unsupported map[string]bool
 }
 
 func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
-	f := &frame{id: new(token), nodes: nodes, positions: make(map[string]int, len(nodes)), unsupported: unsupported}
+	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), unsupported: unsupported}
 	for i, n := range nodes {
 		f.positions[n.ID] = i
 	}
@@ -93,9 +92,8 @@ func (p *placedIndex) serves(number int, f *frame) []int {
 	return serving[number]
 }
 
-// servingNodes lists, for each shard, the nodes whose copy serves searches: none of a
-// closed index. The engine searches only the search-only copies of an index that has
-// some.
+// servingNodes lists, for each shard, the nodes whose copy serves searches. The engine
+// searches only the search-only copies of an index that has some.
 func servingNodes(index *Index, positions map[string]int) [][]int {
 	copies, searchOnly := 0, false
 	for _, shard := range index.Shards {
@@ -109,7 +107,7 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	for i, shard := range index.Shards {
 		first := len(all)
 		for _, c := range shard.Copies {
-			if index.Closed || !c.Serving() || searchOnly && c.Kind != 's' {
+			if !c.Serving() || searchOnly && c.Kind != 's' {
 				continue
 			}
 			if at, known := positions[c.Node]; known {

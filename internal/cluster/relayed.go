@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -22,7 +23,7 @@ func (st *Store) PlacedByRelay(p RelayedPlacement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
-	k.version, k.placedAt = p.Version, p.AsOf
+	k.Version, k.PlacedAt = p.Version, p.AsOf
 	k.history, k.trusted = nil, 1
 	before := k.table
 	if before == nil {
@@ -63,7 +64,8 @@ func (k *known) merged(p RelayedPlacement) *table {
 }
 
 // ContinueRelayed makes what a relay told the beginning of what polls find out from
-// here on.
+// here on. As the relay may only have believed it, it counts as seen at the version before:
+// what is in use is to be read in 10 to 30 s, by each of those who had it told at another moment.
 func (st *Store) ContinueRelayed() {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
@@ -71,16 +73,16 @@ func (st *Store) ContinueRelayed() {
 	if k.table == nil {
 		return
 	}
-	k.closed = map[string]bool{}
+	k.closed, k.table, k.trusted = map[string]bool{}, k.table.edited(), k.Version-1
 	k.table.each(func(p *placedIndex) bool {
 		if p.version.Load() > 0 {
-			p.version.Store(k.version)
+			p.version.Store(k.trusted)
 		}
 		if p.index.Closed {
 			k.closed[p.index.Name] = true
 		}
 		return true
 	})
-	k.confirm(confirmation{k.version, k.placedAt})
+	k.history = []confirmation{{version: k.trusted}, {k.Version, k.PlacedAt.Add(-rand.N(2 * BelieveFor / 3))}}
 	st.announce()
 }

@@ -35,7 +35,7 @@ func (st *Store) learnShards(s *Snapshot, t Target) {
 // looked up in the background, on the terms of [Store.Learn].
 func (st *Store) LearnLayout(index string) {
 	s := st.Snapshot()
-	if s == nil || s.table == nil || !IsOneName(index) {
+	if s == nil || s.table == nil {
 		return
 	}
 	about := LookUp{Target: Target{Expression: index}, Of: OfLayout}

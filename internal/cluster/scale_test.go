@@ -110,7 +110,7 @@ func BenchmarkApply(b *testing.B) {
 	const indices = 20
 	for _, shards := range sizes() {
 		c := bigContents(shards/shardsPerIndex, shardsPerIndex)
-		k := &known{table: newTable(c.Indices, 1)}
+		k := &known{Snapshot: Snapshot{table: newTable(c.Indices, 1)}}
 		version := int64(1)
 		put := func(index Index) bool {
 			version++
@@ -157,7 +157,7 @@ func indexNamed(b *testing.B, t *table, name string) *Index {
 func renamed(index Index, name, node string) Index {
 	like := Index{Name: name}
 	for _, shard := range index.Shards {
-		shard.Index, shard.Copies = name, slices.Clone(shard.Copies)
+		shard.Copies = slices.Clone(shard.Copies)
 		if node != "" && shard.Number == 0 {
 			shard.Copies[0].Node = node
 		}

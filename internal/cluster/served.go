@@ -12,9 +12,6 @@ const maxHeld = 256
 // Serves reports whether the node at this position of Nodes has a copy of shard
 // that answers searches.
 func (s *Snapshot) Serves(node int, shard ShardName) bool {
-	if s.table == nil {
-		return false
-	}
 	p := s.table.get(shard.Index)
 	return p != nil && p.forbids(s.frame) == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
 }

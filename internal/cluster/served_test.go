@@ -10,18 +10,18 @@ import (
 
 // served is a snapshot of nodes a, b and c: c has copies of a hidden index alone.
 func served() *Snapshot {
-	shard := func(index string, number int, copies ...Copy) Shard {
-		return Shard{Index: index, Number: number, Copies: copies}
+	shard := func(number int, copies ...Copy) Shard {
+		return Shard{Number: number, Copies: copies}
 	}
 	on := func(node string, state CopyState) Copy { return Copy{Node: node, Kind: 'p', State: state} }
 	return NewSnapshot(Contents{
 		Nodes: []*Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}},
 		Indices: []Index{
-			{Name: "idx", Shards: []Shard{shard("idx", 0, on("a", Started), on("b", Initializing)), shard("idx", 1, on("b", Relocating))}},
-			{Name: "gap", Shards: []Shard{shard("gap", 1, on("a", Started))}},
-			{Name: "frozen", Shards: []Shard{shard("frozen", 0, on("d", Started))}},
-			{Name: ".ds-logs-1", Shards: []Shard{shard(".ds-logs-1", 0, on("b", Started))}},
-			{Name: ".tasks", Shards: []Shard{shard(".tasks", 0, on("b", Started), on("c", Started))}},
+			{Name: "idx", Shards: []Shard{shard(0, on("a", Started), on("b", Initializing)), shard(1, on("b", Relocating))}},
+			{Name: "gap", Shards: []Shard{shard(1, on("a", Started))}},
+			{Name: "frozen", Shards: []Shard{shard(0, on("d", Started))}},
+			{Name: ".ds-logs-1", Shards: []Shard{shard(0, on("b", Started))}},
+			{Name: ".tasks", Shards: []Shard{shard(0, on("b", Started), on("c", Started))}},
 		},
 		Unsupported: map[string]bool{"frozen": true},
 	})

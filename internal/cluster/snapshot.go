@@ -141,9 +141,8 @@ func (c Copy) Serving() bool {
 	return c.Node != "" && (c.State == Started || c.State == Relocating)
 }
 
-// Shard is one shard with all its copies.
+// Shard is one shard of an index with all its copies.
 type Shard struct {
-	Index  string
 	Number int
 	Copies []Copy
 }
@@ -210,9 +209,7 @@ func Misses() []Miss {
 // Snapshot is everything known about the cluster at one moment. Immutable:
 // readers need no lock and may keep it for the length of a request.
 type Snapshot struct {
-	Engine      Engine
-	ClusterName string
-	ClusterUUID string
+	Identity
 	// Nodes, sorted by id. Plan.Shards and NodeStats refer to it by position.
 	Nodes []*Node
 	// PlacedAt is when the placement was last confirmed (fetched, or found
@@ -255,12 +252,10 @@ type Contents struct {
 // afterwards.
 func NewSnapshot(c Contents) *Snapshot {
 	s := &Snapshot{
-		Engine:      c.Engine,
-		ClusterName: c.ClusterName,
-		ClusterUUID: c.ClusterUUID,
-		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), ByID),
-		PlacedAt:    c.PlacedAt,
-		Version:     c.Version,
+		Identity: Identity{c.Engine, c.ClusterName, c.ClusterUUID},
+		Nodes:    slices.SortedFunc(slices.Values(c.Nodes), ByID),
+		PlacedAt: c.PlacedAt,
+		Version:  c.Version,
 	}
 	s.frame = newFrame(s.Nodes, c.Unsupported)
 	if c.Indices != nil {
@@ -285,23 +280,17 @@ func (s *Snapshot) Position(id string) (int, bool) {
 
 // Lookup returns the index of this name with all its copies, serving or not.
 func (s *Snapshot) Lookup(index string) (*Index, bool) {
-	if s.table == nil {
-		return nil, false
+	if p := s.table.get(index); p != nil {
+		return &p.index, true
 	}
-	p := s.table.get(index)
-	if p == nil {
-		return nil, false
-	}
-	return &p.index, true
+	return nil, false
 }
 
 // Indices visits all indices of the placement, in no order. It walks over all there
 // is: not for the path of a search.
 func (s *Snapshot) Indices() iter.Seq[*Index] {
 	return func(yield func(*Index) bool) {
-		if s.table != nil {
-			s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
-		}
+		s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
 	}
 }
 
@@ -310,9 +299,7 @@ func (s *Snapshot) Indices() iter.Seq[*Index] {
 // of a search.
 func (s *Snapshot) Believed() iter.Seq2[*Index, bool] {
 	return func(yield func(*Index, bool) bool) {
-		if s.table != nil {
-			s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
-		}
+		s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
 	}
 }
 
@@ -322,9 +309,6 @@ func (s *Snapshot) HasPlacement() bool { return s.table != nil }
 // Believes reports whether the placement of an index is known, and new enough to be
 // used.
 func (s *Snapshot) Believes(index string) bool {
-	if s.table == nil {
-		return false
-	}
 	p := s.table.get(index)
 	return p != nil && s.believes(p)
 }
@@ -339,9 +323,6 @@ func (s *Snapshot) CountIndices() int {
 
 // Use marks an index as in use, as a search on it does.
 func (s *Snapshot) Use(index string) {
-	if s.table == nil {
-		return
-	}
 	if p := s.table.get(index); p != nil {
 		p.use.mark(s)
 	}

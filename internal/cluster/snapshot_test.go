@@ -35,7 +35,7 @@ func TestNodeRoles(t *testing.T) {
 func indexOn(name string, copies ...[]string) Index {
 	index := Index{Name: name}
 	for number, nodes := range copies {
-		shard := Shard{Index: name, Number: number}
+		shard := Shard{Number: number}
 		for i, node := range nodes {
 			kind := byte('r')
 			if i == 0 {

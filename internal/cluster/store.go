@@ -79,6 +79,22 @@ func (st *Store) Publish() {
 	st.announce()
 }
 
+// Unseen lists the indices in use that are to be read before a version of the cluster state is confirmed that was current
+// at this time: those that were not seen at it. While the version stays, as these came into use since, there are none until
+// they would not be believed any longer.
+func (st *Store) Unseen(version int64, asOf time.Time) []string {
+	st.publishing.Lock()
+	table, moved, expires := st.known.table, version != st.known.Version, st.known.expires(asOf)
+	st.publishing.Unlock()
+	if !moved && !expires {
+		return nil
+	}
+	return slices.DeleteFunc(st.NamesInUse(), func(name string) bool {
+		p := table.get(name)
+		return p == nil && !moved || p != nil && p.version.Load() >= version
+	})
+}
+
 // NamesInUse lists the indices that searches or learned targets used within
 // [UseExpiry].
 func (st *Store) NamesInUse() []string {

@@ -87,7 +87,11 @@ func newTable(indices []Index, version int64) *table {
 	return &t
 }
 
+// get returns an index, nil if it is not there, or there is no table.
 func (t *table) get(index string) *placedIndex {
+	if t == nil {
+		return nil
+	}
 	p, _ := t.indices.Get(index)
 	return p
 }
@@ -161,8 +165,11 @@ func servedBy(p *placedIndex) []string {
 	return nodes
 }
 
-// each visits all indices until visit returns false.
+// each visits all indices until visit returns false: none if there is no table.
 func (t *table) each(visit func(*placedIndex) bool) {
+	if t == nil {
+		return
+	}
 	for all := t.indices.Iterator(); !all.Done(); {
 		if _, p, _ := all.Next(); !visit(p) {
 			return

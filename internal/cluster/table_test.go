@@ -17,7 +17,7 @@ func randomIndex(rng *rand.Rand, name string, nodes int) Index {
 	states := []CopyState{Started, Started, Started, Relocating, Initializing, Unassigned, "CLOSING"}
 	index := Index{Name: name}
 	for number := range 1 + rng.IntN(4) {
-		shard := Shard{Index: name, Number: number}
+		shard := Shard{Number: number}
 		for i, at := range rng.Perm(nodes)[:1+rng.IntN(min(3, nodes))] {
 			c := Copy{Node: "n" + strconv.Itoa(at), Kind: "pr"[min(i, 1)], State: states[rng.IntN(len(states))]}
 			if c.State == Unassigned {
@@ -61,7 +61,7 @@ func TestTableChangedIsTableMadeAnew(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	now := map[string]Index{}
-	k := &known{table: newTable(nil, 1)}
+	k := &known{Snapshot: Snapshot{table: newTable(nil, 1)}}
 	for version := int64(2); version < 400; version++ {
 		var asked []string
 		for range rng.IntN(6) {
@@ -102,7 +102,7 @@ func indicesOf(t *table) (all []Index) {
 
 func TestNewerPlacementStays(t *testing.T) {
 	t.Parallel()
-	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 10)}
+	k := &known{Snapshot: Snapshot{table: newTable([]Index{indexOn("i", []string{"n1"})}, 10)}}
 	old := &Placement{Version: 9, Indices: []Index{indexOn("i", []string{"n2"})}}
 	require.Same(t, k.table, k.merge(old))
 	require.Same(t, k.table, k.drop(k.table, "i", 9))
@@ -115,7 +115,7 @@ func TestNewerPlacementStays(t *testing.T) {
 
 func TestUseOutlivesAChange(t *testing.T) {
 	t.Parallel()
-	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}
+	k := &known{Snapshot: Snapshot{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}}
 	use := k.table.get("i").use
 	k.table = k.merge(&Placement{Version: 2, Indices: []Index{indexOn("i", []string{"n2"})}})
 	require.Same(t, use, k.table.get("i").use)
@@ -221,7 +221,7 @@ func TestDraw(t *testing.T) {
 		for i := range n {
 			indices = append(indices, indexOn("i"+strconv.Itoa(i), []string{"n1", "n2"}))
 		}
-		k := &known{table: newTable(indices, 1)}
+		k := &known{Snapshot: Snapshot{table: newTable(indices, 1)}}
 		k.table = k.drop(k.table, "i0", 2)
 		first := map[string]bool{}
 		for range 100 * n {
@@ -238,7 +238,7 @@ func TestDraw(t *testing.T) {
 		}
 		require.Len(t, first, n-1, "any may come first")
 	}
-	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}
+	k := &known{Snapshot: Snapshot{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}}
 	for _, limit := range []int{0, 1} {
 		visited := 0
 		k.table.heldBy("n1", limit, func(*placedIndex) bool { visited++; return true })

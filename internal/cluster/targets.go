@@ -109,7 +109,7 @@ func (c *Targets) Waiting() int { return len(c.fresh) + len(c.again) }
 // enqueue queues a look-up unless it is queued or was made at this version. Targets
 // that are not known to resolve are queued at a bounded rate.
 func (c *Targets) enqueue(t LookUp, version int64) {
-	if len(t.Expression)+len(t.Routing) > maxTargetLength {
+	if !t.Valid() {
 		return
 	}
 	c.mu.Lock()
@@ -292,12 +292,10 @@ func (c *Targets) usedSince(since time.Time, names map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.resolved.Values() {
-		if l.usedAt.Load() < since.Unix() {
-			l.joined.Store(nil) // plans are for what is searched
-			continue
-		}
-		for _, name := range l.Indices() {
-			names[name] = true
+		if l.usedAt.Load() >= since.Unix() {
+			for _, name := range l.Indices() {
+				names[name] = true
+			}
 		}
 	}
 }
@@ -315,7 +313,8 @@ func (c *Targets) clear() {
 
 // outdated returns up to limit look-ups of targets in use that were last made before
 // this version or this time, and as many that did not resolve as may be made.
-// What was used since the last call becomes the most recently used.
+// What was used since the last call becomes the most recently used. What is not in use any
+// more keeps no plan.
 func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,9 +324,13 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 	}
 	var known []one
 	var due []LookUp
+	unused := time.Now().Add(-UseExpiry).Unix()
 	for _, key := range c.resolved.Keys() {
-		l, ok := c.resolved.Peek(key)
-		if !ok || !l.used.Load() {
+		l, _ := c.resolved.Peek(key)
+		if l.usedAt.Load() < unused {
+			l.joined.Store(nil) // plans are for what is searched
+		}
+		if !l.used.Load() {
 			continue
 		}
 		c.resolved.Get(key)

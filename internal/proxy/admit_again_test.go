@@ -91,7 +91,7 @@ func startThree(t *testing.T) (*gatedNodes, *cluster.Snapshot) {
 	c := startLimited(t, 3, 1)
 	placed := cluster.NewSnapshot(cluster.Contents{
 		Engine: c.snapshot().Engine, PlacedAt: time.Now(), Nodes: c.snapshot().Nodes,
-		Indices: []cluster.Index{{Name: "idx", Shards: []cluster.Shard{{Index: "idx", Copies: []cluster.Copy{
+		Indices: []cluster.Index{{Name: "idx", Shards: []cluster.Shard{{Copies: []cluster.Copy{
 			{Node: id(0), Kind: 'p', State: cluster.Started}, {Node: id(1), Kind: 'r', State: cluster.Started}, {Node: id(2), Kind: 'r', State: cluster.Started},
 		}}}}},
 	})
@@ -210,7 +210,7 @@ func TestWhatWaitsAgainWasNotSentBlindly(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
 	left := cluster.Index{Name: "idx"}
 	for i := range 2 {
-		left.Shards = append(left.Shards, cluster.Shard{Index: "idx", Number: i, Copies: []cluster.Copy{{Node: id(1), Kind: 'p', State: cluster.Started}}})
+		left.Shards = append(left.Shards, cluster.Shard{Number: i, Copies: []cluster.Copy{{Node: id(1), Kind: 'p', State: cluster.Started}}})
 	}
 	was := c.snapshot()
 	c.proxy.UseSnapshot(cluster.NewSnapshot(cluster.Contents{

@@ -117,7 +117,7 @@ func TestExplainShowsCopiesThatDoNotServe(t *testing.T) {
 	h := start(t, 3, nil)
 	nodes := h.proxy.view.Load().snapshot.Nodes
 	shard := func(copies ...cluster.Copy) []cluster.Shard {
-		return []cluster.Shard{{Index: "moving", Copies: copies}}
+		return []cluster.Shard{{Copies: copies}}
 	}
 	use := func(shards []cluster.Shard) []IdleCopy {
 		h.proxy.UseSnapshot(cluster.NewSnapshot(cluster.Contents{

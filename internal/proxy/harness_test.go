@@ -133,12 +133,12 @@ func (h *harness) snapshot() *cluster.Snapshot {
 		Targets:  map[cluster.Target][]cluster.ShardName{},
 	}
 	idx := cluster.Index{Name: "idx"}
-	lone := cluster.Index{Name: "lone", Shards: []cluster.Shard{{Index: "lone", Copies: []cluster.Copy{{Node: "id-a", Kind: 'p', State: cluster.Started}}}}}
+	lone := cluster.Index{Name: "lone", Shards: []cluster.Shard{{Copies: []cluster.Copy{{Node: "id-a", Kind: 'p', State: cluster.Started}}}}}
 	for i, n := range h.nodes {
 		u, err := url.Parse(n.URL)
 		require.NoError(h.t, err)
 		c.Nodes = append(c.Nodes, &cluster.Node{ID: id(i), Name: string(rune('a' + i)), Roles: []string{"data"}, URL: u})
-		idx.Shards = append(idx.Shards, cluster.Shard{Index: "idx", Number: i, Copies: []cluster.Copy{
+		idx.Shards = append(idx.Shards, cluster.Shard{Number: i, Copies: []cluster.Copy{
 			{Node: id(i), Kind: 'p', State: cluster.Started},
 			{Node: id((i + 1) % len(h.nodes)), Kind: 'r', State: cluster.Started},
 		}})

@@ -74,13 +74,13 @@ func placed(nodes int, at func(i int) *url.URL) *cluster.Snapshot {
 	idx := cluster.Index{Name: "idx"}
 	for i := range nodes {
 		c.Nodes = append(c.Nodes, &cluster.Node{ID: id(i), Name: string(rune('a' + i)), Roles: []string{"data"}, URL: at(i)})
-		idx.Shards = append(idx.Shards, cluster.Shard{Index: "idx", Number: i, Copies: []cluster.Copy{
+		idx.Shards = append(idx.Shards, cluster.Shard{Number: i, Copies: []cluster.Copy{
 			{Node: id(i), Kind: 'p', State: cluster.Started},
 			{Node: id((i + 1) % nodes), Kind: 'r', State: cluster.Started},
 		}})
 	}
 	c.Indices = []cluster.Index{idx, {Name: "lone", Shards: []cluster.Shard{
-		{Index: "lone", Copies: []cluster.Copy{{Node: id(0), Kind: 'p', State: cluster.Started}}},
+		{Copies: []cluster.Copy{{Node: id(0), Kind: 'p', State: cluster.Started}}},
 	}}}
 	return cluster.NewSnapshot(c)
 }

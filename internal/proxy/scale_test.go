@@ -26,7 +26,7 @@ func wideSnapshot(nodes int) *cluster.Snapshot {
 				{Node: c.Nodes[at%nodes].ID, Kind: 'p', State: cluster.Started},
 				{Node: c.Nodes[(at+1+i%(nodes-1))%nodes].ID, Kind: 'r', State: cluster.Started},
 			}
-			index.Shards = append(index.Shards, cluster.Shard{Index: index.Name, Number: number, Copies: copies})
+			index.Shards = append(index.Shards, cluster.Shard{Number: number, Copies: copies})
 			if i < wide {
 				covered = append(covered, cluster.ShardName{Index: index.Name, Number: number})
 			}

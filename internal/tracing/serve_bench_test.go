@@ -70,7 +70,7 @@ func front(tb testing.TB, tracer record.Tracer) *proxy.Proxy {
 	require.NoError(tb, err)
 	tb.Cleanup(p.Close)
 	contents := cluster.Contents{PlacedAt: time.Now().Add(time.Hour), Engine: cluster.Engine{Distribution: "opensearch"}}
-	items := cluster.Index{Name: "items", Shards: []cluster.Shard{{Index: "items"}}}
+	items := cluster.Index{Name: "items", Shards: []cluster.Shard{{}}}
 	for _, id := range []string{"a", "b"} {
 		contents.Nodes = append(contents.Nodes, &cluster.Node{ID: id, Name: "node-" + id, Roles: []string{"data"}, URL: node})
 		items.Shards[0].Copies = append(items.Shards[0].Copies, cluster.Copy{Node: id, Kind: 'r', State: cluster.Started})

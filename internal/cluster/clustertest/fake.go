@@ -291,7 +291,7 @@ func (f *Fake) metadataOf(name string) any {
 func Index(name string, copies ...[]string) cluster.Index {
 	index := cluster.Index{Name: name}
 	for number, nodes := range copies {
-		shard := cluster.Shard{Index: name, Number: number}
+		shard := cluster.Shard{Number: number}
 		for i, node := range nodes {
 			kind := byte('r')
 			if i == 0 {

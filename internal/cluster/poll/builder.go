@@ -47,15 +47,12 @@ func (b *placementBuilder) add(name string) {
 	}
 	slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
 	if b.known != nil {
-		if placed, ok := b.known.Lookup(name); ok {
-			name = placed.Name
-			if b.placedAs(placed) {
-				b.done = append(b.done, cluster.Index{Name: name, Shards: placed.Shards})
-				return
-			}
+		if placed, ok := b.known.Lookup(name); ok && b.placedAs(placed) {
+			b.done = append(b.done, cluster.Index{Name: placed.Name, Shards: placed.Shards})
+			return
 		}
 	}
-	b.done = append(b.done, cluster.Index{Name: name, Shards: shardsOf(name, b.rows)})
+	b.done = append(b.done, cluster.Index{Name: name, Shards: shardsOf(b.rows)})
 }
 
 // placedAs reports whether the rows are the copies of an index that is known.
@@ -73,7 +70,7 @@ func (b *placementBuilder) placedAs(placed *cluster.Index) bool {
 }
 
 // shardsOf makes shards of copies that are sorted by number.
-func shardsOf(index string, rows []row) []cluster.Shard {
+func shardsOf(rows []row) []cluster.Shard {
 	count := 0
 	for i := range rows {
 		if i == 0 || rows[i].number != rows[i-1].number {
@@ -86,7 +83,7 @@ func shardsOf(index string, rows []row) []cluster.Shard {
 		for ; i < len(rows) && rows[i].number == rows[first].number; i++ {
 			copies[i] = rows[i].copy
 		}
-		shards = append(shards, cluster.Shard{Index: index, Number: rows[first].number, Copies: copies[first:i:i]})
+		shards = append(shards, cluster.Shard{Number: rows[first].number, Copies: copies[first:i:i]})
 	}
 	return shards
 }

@@ -162,7 +162,7 @@ type announced struct {
 // of forgets what is about another cluster than the one with this uuid.
 func (d *departures) of(uuid string) {
 	if d.uuid != uuid {
-		*d = departures{uuid: uuid, heard: map[string]announced{}}
+		*d = departures{uuid: uuid, heard: map[string]announced{}, hosts: map[string]string{}}
 	}
 }
 
@@ -221,9 +221,6 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, found *clust
 // mark notes which of the nodes are about to leave; before is what was known of them, by id.
 func (d *departures) mark(nodes []*cluster.Node, before map[string]*cluster.Node, states map[string]stateNode, told map[string]infoNode, now time.Time) {
 	leaving, data, going := make([]cluster.Departure, len(nodes)), 0, 0
-	if d.hosts == nil {
-		d.hosts = map[string]string{}
-	}
 	for i, n := range nodes {
 		state := states[n.ID]
 		if host := told[n.ID].Host; host != "" {

@@ -99,7 +99,7 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
 	if s := p.Snapshot(); p.o.Source != nil && s != nil {
 		p.takeOver(s)
-		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
+		if !wait(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover, nil) {
 			return
 		}
 	}
@@ -110,9 +110,9 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 			return
 		}
 		p.status.report(discovering, err)
-		wait := p.meanRate.stretch(p.o.DiscoveryInterval, discoveryLongest)
+		pause := p.meanRate.stretch(p.o.DiscoveryInterval, discoveryLongest)
 		if err != nil && stateOf(err) != StateNoShardsAPI {
-			wait = min(Jitter(backoff), wait)
+			pause = min(Jitter(backoff), pause)
 			longest := lastBackoff
 			if stateOf(err) == StateUnauthorized {
 				longest = ceilingInterval
@@ -121,7 +121,7 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 		} else {
 			backoff = firstBackoff
 		}
-		if !waitHint(ctx, wait, p.rediscover) || !Sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))+p.meanRate.spread(discoveryPause, ceilingInterval)) {
+		if !wait(ctx, pause, p.rediscover, nil) || !Sleep(ctx, time.Until(started.Add(min(discoveryPause, pause)))+p.meanRate.spread(discoveryPause, ceilingInterval)) {
 			return
 		}
 	}
@@ -134,20 +134,7 @@ func (p *Poller) takeOver(s *cluster.Snapshot) {
 	d.of(s.ClusterUUID)
 	d.announcements, d.excludedAt, d.shutdownAt = announcements{}, 0, 0
 	d.after = time.Now().Add(rand.N(wholeGrace))
-	p.leftAlone = leftAloneAnswer{uuid: s.ClusterUUID, leftAlone: leftAloneIn(s), after: time.Now().Add(rand.N(wholeGrace))}
-}
-
-// waitHint waits for a while or for a hint. It reports false if ctx ended.
-func waitHint(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-t.C:
-	}
-	return true
+	p.leftAlone = leftAlone{uuid: s.ClusterUUID, after: time.Now().Add(rand.N(wholeGrace))}
 }
 
 // Jitter spreads a duration by ±20 %.
@@ -173,9 +160,11 @@ func (p *Poller) discover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	apart := p.listLeftAlone(ctx, from, found, state.Version)
-	p.discovered(found, nodes, new(state.members()), apart.unsupported)
-	p.store.Closed(found.ClusterUUID, apart.closed)
+	unsupported, closed := p.listLeftAlone(ctx, from, found, state.Version)
+	p.discovered(found, nodes, new(state.members()), unsupported)
+	if closed != nil {
+		p.store.Closed(found.ClusterUUID, closed)
+	}
 	return nil
 }
 
@@ -279,45 +268,27 @@ func (p *Poller) nodesBefore() map[string]*cluster.Node {
 	return nodes
 }
 
-// leftAloneAnswer is the last answer about indices that searches are not steered on. It
-// belongs to the goroutine of discoverLoop.
-type leftAloneAnswer struct {
-	leftAlone
-	uuid    string
-	version int64     // of the cluster state, at least
+// leftAlone is of which version it is known which indices searches are not steered on. It belongs to the goroutine of
+// discoverLoop.
+type leftAlone struct {
+	uuid    string    // of the cluster
+	version int64     // of the cluster state, at least; 0: it was not asked yet
 	after   time.Time // its cost forbids to ask before
 }
 
-// leftAlone names indices that are not as others.
-type leftAlone struct {
-	unsupported map[string]bool // their store is a snapshot or remote
-	closed      map[string]bool
-}
-
-// leftAloneIn returns what is known though the cluster was not asked: what a relay told.
-func leftAloneIn(s *cluster.Snapshot) leftAlone {
-	before := leftAlone{unsupported: s.Unsupported(), closed: map[string]bool{}}
-	for index := range s.Indices() {
-		if index.Closed {
-			before.closed[index.Name] = true
-		}
-	}
-	return before
-}
-
-// listLeftAlone names the indices that searches are not steered on. It asks a node that has this
-// version of the cluster state. The answer holds only indices that have one of the settings,
-// but the engine walks over all: it is asked when the cluster state moved. While the answer
-// cannot be had, what was known stays: not knowing costs speed on such indices, not results.
+// listLeftAlone names the indices that searches are not steered on: those of which the store is a snapshot or remote, and
+// those that are closed. It asks a node that has this version of the cluster state. The answer holds only indices that have
+// one of the settings, but the engine walks over all: it is asked when the cluster state moved. Nil, as while the answer
+// cannot be had, is that what was known stays: not knowing costs speed on such indices, not results.
 // That an index is closed is told by a setting of the engines' own, which they make when they
 // close it and remove when they open it.
-func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) leftAlone {
+func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) (unsupported, closed map[string]bool) {
 	known, started := &p.leftAlone, time.Now()
 	if known.uuid != of.ClusterUUID {
-		*known = leftAloneAnswer{uuid: of.ClusterUUID}
+		*known = leftAlone{uuid: of.ClusterUUID}
 	}
 	if !p.outdated(known.version, version) || started.Before(known.after) {
-		return known.leftAlone
+		return nil, nil
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
@@ -325,21 +296,21 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.I
 	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath(of.Engine), Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
 	known.after = started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
-		return known.leftAlone
+		return nil, nil
 	}
-	found := leftAlone{unsupported: map[string]bool{}, closed: map[string]bool{}}
+	known.version = version
+	unsupported, closed = map[string]bool{}, map[string]bool{}
 	for index, a := range answer {
 		switch a.Settings["index.store.type"] {
 		case "remote_snapshot", "snapshot":
-			found.unsupported[index] = true
+			unsupported[index] = true
 		}
 		if a.Settings["index.warm"] == "true" {
-			found.unsupported[index] = true
+			unsupported[index] = true
 		}
 		if a.Settings["index.verified_before_close"] == "true" {
-			found.closed[index] = true
+			closed[index] = true
 		}
 	}
-	known.leftAlone, known.version = found, version
-	return found
+	return unsupported, closed
 }

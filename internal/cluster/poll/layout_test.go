@@ -165,7 +165,7 @@ func TestLocateWithoutCopies(t *testing.T) {
 	c := cluster.Contents{Nodes: []*cluster.Node{{ID: "n1"}}, Layouts: map[string]cluster.Layout{"a": layout}, PlacedAt: time.Now()}
 	_, miss := cluster.NewSnapshot(c).Locate(doc)
 	require.Equal(t, cluster.MissNoPlacement, miss)
-	c.Indices = []cluster.Index{{Name: "a", Shards: []cluster.Shard{{Index: "a", Copies: []cluster.Copy{{Node: "n1", Kind: 'p', State: cluster.Initializing}}}}}}
+	c.Indices = []cluster.Index{{Name: "a", Shards: []cluster.Shard{{Copies: []cluster.Copy{{Node: "n1", Kind: 'p', State: cluster.Initializing}}}}}}
 	_, miss = cluster.NewSnapshot(c).Locate(doc)
 	require.Equal(t, cluster.MissShardUnavailable, miss)
 	c.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})}

@@ -123,36 +123,27 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		p.now = usual
 	}
 	p.schedule.interval.Store(int64(interval))
-	if pollState(err) == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
-		return p.pause(ctx, retryPause, wake)
-	}
 	// A pause is kept also after polls that took longer than the interval.
-	return p.pause(ctx, max(Jitter(interval)-now.Sub(started), usual/5), wake)
-}
-
-// pause waits for a while, for the first search of all or for the first that the
-// node serves. It reports false if ctx ended.
-func (p *Pace) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-p.schedule.wake:
-	case <-t.C:
+	pause := max(Jitter(interval)-now.Sub(started), usual/5)
+	if pollState(err) == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
+		pause = retryPause
 	}
-	return true
+	return wait(ctx, pause, wake, p.schedule.wake) // the first search of all wakes it up, and the first that the node serves
 }
 
 // Sleep waits, and reports false if ctx ended first.
-func Sleep(ctx context.Context, d time.Duration) bool {
+func Sleep(ctx context.Context, d time.Duration) bool { return wait(ctx, d, nil, nil) }
+
+// wait waits for a while, or for one of two hints; nil is none. It reports false if ctx ended first.
+func wait(ctx context.Context, d time.Duration, hint, other <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
+	case <-hint:
+	case <-other:
 	case <-t.C:
-		return true
 	}
+	return true
 }

@@ -98,7 +98,7 @@ func TestPlacementOfRealEngines(t *testing.T) {
 		require.Equal(t, int64(7), state.Version)
 		missing := cluster.Copy{Kind: 'p', State: cluster.Unassigned}
 		require.Equal(t, cluster.Index{Name: "stuck", Shards: []cluster.Shard{
-			{Index: "stuck", Number: 0, Copies: []cluster.Copy{missing}}, {Index: "stuck", Number: 1, Copies: []cluster.Copy{missing}},
+			{Number: 0, Copies: []cluster.Copy{missing}}, {Number: 1, Copies: []cluster.Copy{missing}},
 		}}, fromCat[3])
 		require.Equal(t, []cluster.Copy{{Node: node, Kind: 'p', State: cluster.Started}, {Kind: 'r', State: cluster.Unassigned}}, fromCat[1].Shards[1].Copies)
 
@@ -129,7 +129,7 @@ func TestStatsOfRealEngines(t *testing.T) {
 func TestParseRoutingTable(t *testing.T) {
 	t.Parallel()
 	shard := func(copies ...cluster.Copy) []cluster.Index {
-		return []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: copies}}}}
+		return []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Copies: copies}}}}
 	}
 	for name, c := range map[string]struct {
 		indices string

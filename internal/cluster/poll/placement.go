@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"net/url"
 	"time"
 
@@ -49,10 +48,9 @@ type placer struct {
 	lower   int           // checks in a row that found a lower version
 	refused time.Duration // the pause after the last check, if the account was refused; else 0
 
-	inUse     effort    // of fetches of the indices in use
-	members   effort    // of looks at the members
-	membersOf int64     // the version at which they were last looked at
-	again     time.Time // when the indices in use are read once more, though the version stays; zero: they are not
+	inUse     effort // of reads of the indices in use
+	members   effort // of looks at the members
+	membersOf int64  // the version at which they were last looked at
 	whole     wholeState
 }
 
@@ -62,9 +60,6 @@ func (p *Poller) placeLoop(ctx context.Context) {
 	defer p.newest.Store(nil)
 	placer := &placer{poller: p, whole: p.wholeKnown()}
 	placer.membersOf = placer.whole.version
-	if placer.membersOf > 0 { // some of what the relay told it may only have believed
-		placer.again = time.Now().Add(cluster.BelieveFor/3 + rand.N(2*cluster.BelieveFor/3))
-	}
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
 	var hintedAt time.Time
@@ -144,15 +139,18 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		p.whole.forget(v.ClusterUUID)
 	}
 	p.poller.newest.Store(v.from)
-	switch {
-	case !known.HasPlacement():
+	if !known.HasPlacement() {
 		p.beginWhole(ctx, v, costFactor)
 		return p.whole.err
-	case v.Version == known.Version && !force && (p.again.IsZero() || v.asOf.Before(p.again) ||
-		v.asOf.Sub(known.PlacedAt) > cluster.BelieveFor/2 && p.inUse.rests(costFactor)): // until then what came into use stays believed
+	}
+	names := p.poller.store.Unseen(v.Version, v.asOf)
+	if force {
+		names = p.poller.store.NamesInUse()
+	}
+	read, err := p.readInUse(ctx, v, names)
+	// While the version stays, what was seen at it is true. What was not is believed until that is confirmed.
+	if read || v.Version == known.Version && v.asOf.Sub(known.PlacedAt) > min(cluster.BelieveFor, p.poller.o.PlacementMaxAge)/2 {
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
-	default:
-		err = p.fetchInUse(ctx, v)
 	}
 	if v.Version != p.whole.version {
 		p.beginWhole(ctx, v, wholeCostFactor)
@@ -185,39 +183,29 @@ func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
 	return v, err
 }
 
-// fetchInUse brings the placement of the indices in use to version v. All others
-// stay as they were; they are believed for a while.
-func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
-	if p.inUse.rests(costFactor) {
-		return nil // the version stays unconfirmed: the next tick comes back to it
+// readInUse reads where these indices are, at version v or later, and reports whether it did. All others stay as they were;
+// they are believed for a while.
+func (p *placer) readInUse(ctx context.Context, v stateVersion, names []string) (read bool, err error) {
+	switch {
+	case len(names) == 0:
+		return true, nil
+	case p.inUse.rests(costFactor):
+		return false, nil // the next tick comes back to it
+	case len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 && p.whole.soon(p.poller.o.PlacementMaxAge):
+		p.beginWhole(ctx, v, costFactor) // as good, and confirms what it finds
+		return false, nil
 	}
 	started := time.Now()
-	names := p.poller.store.NamesInUse()
-	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 && p.whole.soon(p.poller.o.PlacementMaxAge) {
-		p.beginWhole(ctx, v, costFactor) // as good, and confirms what it finds
-		return nil
+	// Only the node that told the version is sure to have applied it.
+	asOf, err := p.poller.placeIndices(ctx, v.from, names)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
 	}
-	if len(names) > 0 {
-		// Only the node that told the version is sure to have applied it.
-		asOf, err := p.poller.placeIndices(ctx, v.from, names)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.inUse.note(time.Since(started), err)
-		switch {
-		case err != nil:
-			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)
-		case asOf < v.Version:
-			return nil // another node answered, behind one address: the same
-		}
+	p.inUse.note(time.Since(started), err)
+	if err != nil {
+		return false, fmt.Errorf("read the placement of %d indices in use: %w", len(names), err)
 	}
-	if !v.asOf.Before(p.again) { // else what was current before an earlier move is believed until then
-		if p.again = (time.Time{}); v.Version != p.poller.Snapshot().Version {
-			p.again = v.asOf.Add(cluster.BelieveFor) // what comes into use until then was not read, and is not believed any longer
-		}
-	}
-	p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
-	return nil
+	return asOf >= v.Version, nil // behind one address another node may have answered
 }
 
 // placeIndices asks where the copies of these indices are, and takes in the answer.

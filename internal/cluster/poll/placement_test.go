@@ -217,6 +217,42 @@ func TestWhatComesIntoUseStaysBelieved(t *testing.T) {
 	})
 }
 
+// Where what came into use cannot be read the rest stays confirmed while the version does.
+func TestWhatComesIntoUseCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"}), clustertest.Index("later", []string{"n1"})}
+	})
+	var fails atomic.Bool
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case r.URL.Path == wholePath:
+			time.Sleep(2 * time.Second)
+		case strings.HasPrefix(r.URL.Path, partPath) && fails.Load():
+			return answered(r, http.StatusServiceUnavailable), nil
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		p.Snapshot().Use("i")
+		f.Change(func() {})
+		time.Sleep(5 * time.Second)
+		fails.Store(true)
+		for second := range 100 {
+			time.Sleep(time.Second)
+			p.Snapshot().Use("later")
+			_, miss := p.Snapshot().Resolve("i", "")
+			require.Equal(t, cluster.MissNone, miss)
+			require.Less(t, time.Since(p.Snapshot().PlacedAt), cluster.BelieveFor/2+3*time.Second)
+			if second < 35 || second > 45 {
+				require.Equal(t, second < 40, p.Snapshot().Believes("later"), "after %d s", second)
+			}
+		}
+		require.Equal(t, StateOK, p.Status().State)
+	})
+}
+
 func TestRefreshPlacement(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 2)

@@ -109,7 +109,7 @@ type Poller struct {
 	// when another cluster was found behind the addresses, and the known one was not; nil: it is there
 	strangerSince atomic.Pointer[time.Time]
 
-	leftAlone  leftAloneAnswer
+	leftAlone  leftAlone
 	departures departures
 
 	// Hints that wake the background loops; one that is pending is enough.

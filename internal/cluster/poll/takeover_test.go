@@ -84,12 +84,14 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 	})
 }
 
-// A relay tells where it believes indices to be beside where it saw them. What is in use is read once, so that one that has
-// moved is not sought for good where it was.
+// A relay tells where it believes indices to be beside where it saw them. What is in use is read once, and what comes into
+// use later is looked up, so that one that has moved is not sought for good where it was.
 func TestWhatARelayOnlyBelievedIsRead(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 2)
-	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"}), clustertest.Index("later", []string{"n2"})}
+	})
 	seed, err := url.Parse(f.Nodes[0].Server.URL)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
@@ -99,13 +101,16 @@ func TestWhatARelayOnlyBelievedIsRead(t *testing.T) {
 		p.store.Discovered(cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1", URL: seed}, {ID: "n2"}}, nil)
 		p.store.PlacedByRelay(cluster.RelayedPlacement{
 			Version: f.Version, AsOf: time.Now(), Whole: true,
-			Indices: []cluster.Index{clustertest.Index("i", []string{"n1"})}, Stale: []bool{false},
+			Indices: []cluster.Index{clustertest.Index("i", []string{"n1"}), clustertest.Index("later", []string{"n1"})}, Stale: []bool{false, false},
 		})
 		p.store.ContinueRelayed()
 		p.Snapshot().Use("i")
 		stop := p.Poll(t.Context())
+		require.True(t, p.Snapshot().Believes("later"))
 		time.Sleep(cluster.BelieveFor + 2*time.Second)
 		require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i", ""))
+		_, miss := p.Snapshot().Resolve("later", "")
+		require.Equal(t, cluster.MissUnknownTarget, miss)
 		stop()
 		p.Stop()
 	})

@@ -119,9 +119,7 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) {
 		p.poller.o.Logger.Debug("the whole placement was not read", "err", answer.err)
 		return
 	}
-	if w.version = answer.state.Version; w.version >= p.poller.Snapshot().Version {
-		p.again = time.Time{} // it told of all that may come into use
-	}
+	w.version = answer.state.Version
 	asOf := answer.asked.asOf
 	if w.version < answer.asked.Version && p.poller.Snapshot().HasPlacement() {
 		asOf = time.Time{} // of another node, behind one address, that is behind: it confirms nothing

@@ -377,7 +377,8 @@ func TestWholeAnswerOfAnother(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, placer.whole.err, "of another cluster")
-			require.ErrorContains(t, placer.fetchInUse(t.Context(), v), "of another cluster")
+			_, err := placer.readInUse(t.Context(), v, []string{"i"})
+			require.ErrorContains(t, err, "of another cluster")
 			require.Equal(t, before.PlacedAt, w.Snapshot().PlacedAt)
 		})
 	}

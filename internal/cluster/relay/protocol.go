@@ -243,7 +243,7 @@ func (r reportedIndex) index(id func(number int) string) cluster.Index {
 				copies[j].Kind = c.Kind[0]
 			}
 		}
-		index.Shards[i] = cluster.Shard{Index: index.Name, Number: shard.Number, Copies: copies}
+		index.Shards[i] = cluster.Shard{Number: shard.Number, Copies: copies}
 	}
 	return index
 }
