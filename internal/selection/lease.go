@@ -151,7 +151,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		raise(&n.missedAt, at)
 		n.lastError.Store(&failure{at, p.Message})
 	}
-	if p.State == Unresponsive && (n.out() || n.heardAt.Load() > at-int64(p.Took)) {
+	if p.State == Unresponsive && (!n.Alive() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
 		// is no proof.
 		return

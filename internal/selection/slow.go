@@ -19,7 +19,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			t.s.advance(n, t.at)
 		}
 		switch condition := n.health.condition(); {
-		case n.out():
+		case !n.Alive():
 			c.why = GoneUnreachable
 		case n.in(avoid):
 			c.why = FailedBefore
