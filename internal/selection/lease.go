@@ -64,16 +64,20 @@ type Outcome struct {
 // Blame notes that a search failed or was partial through no fault of the client's, and on which nodes; message says what
 // failed, for operators.
 func (s *Selector) Blame(nodes []*Node, message string, now time.Time) {
-	for _, n := range nodes {
-		s.fail(n, s.since(now), message)
+	for i, n := range nodes {
+		if !n.in(nodes[:i]) { // one search is one failure, however many of its attempts were
+			s.fail(n, s.since(now), message)
+		}
 	}
 }
 
 // Observe feeds the outcome of a search that was answered into the statistics, at now.
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
-	if c := d.Coordinator; c != nil && o.HasTook {
-		c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), s.since(now))
+	if c := d.Coordinator; c != nil {
 		c.strikes.Store(0)
+		if o.HasTook {
+			c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), s.since(now))
+		}
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
 		d.Nodes[0].response.Observe(o.inside())
