@@ -206,7 +206,18 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 }
 
 // Heard notes that a node answered a request of a client at now, well or not.
-func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now)) }
+func (s *Selector) Heard(n *Node, now time.Time) {
+	at := s.since(now)
+	raise(&n.heardAt, at)
+	s.unmark(n, Fine, at)
+}
+
+// unmark ends that n could not be reached, if nobody polls it, as an address that was given: of any other a poll tells.
+func (s *Selector) unmark(n *Node, life State, at int64) {
+	if !n.Alive() && n.polledAt.Load() == 0 && n.missedAt.Load() == 0 {
+		s.changing(n, at, "", func() { n.polled.Store(int32(life)) })
+	}
+}
 
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
@@ -238,7 +249,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 }
 
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
-// until a poll reaches it again.
+// until a poll reaches it again. Where nobody polls it, it is tried again after holdMemory.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
 	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))
