@@ -231,7 +231,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if life != was {
 		n.probe.vain.Store(0) // that is new
 	}
-	if life != Fine && !n.health.excluded() { // only one of these asks
+	if life != Fine { // only one of these asks
 		s.askAgain(n, at)
 		if life != Unknown || was != Unknown { // one error after the other tells nothing new of a node that answers its probes well
 			s.ask(n, at)

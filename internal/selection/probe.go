@@ -144,7 +144,7 @@ func (s *Selector) sample(nodes []*Node, at int64) *Node {
 		return nil
 	}
 	n := nodes[r.sampled%len(nodes)]
-	if !n.Alive() { // it is not probed: the next one has its turn
+	if !n.usable() { // it is probed anyway, or cannot be: the next one has its turn
 		r.sampled++
 		return nil
 	}
@@ -162,10 +162,10 @@ func (s *Selector) sample(nodes []*Node, at int64) *Node {
 }
 
 // ask wants n probed, if that was not asked for a moment ago. Where probes find nothing again and again it is asked more
-// rarely, once in ProbeTimeout in the end: a node may be slower for good, as it serves a heavier index. One that is avoided is
-// probed anyway.
+// rarely, once in ProbeTimeout in the end: a node may be slower for good, as it serves a heavier index. One that is ejected or
+// avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if n.NoData || n.health.avoided() {
+	if n.NoData || n.health.excluded() || n.health.avoided() {
 		return
 	}
 	p := &n.probe

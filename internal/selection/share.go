@@ -74,7 +74,7 @@ func (s *Selector) Suspected(ids []string, now time.Time) {
 	at := s.since(now)
 	raise(&s.probes.others, at)
 	for _, n := range *s.data.Load() {
-		if slices.Contains(ids, n.ID) && n.usable() {
+		if slices.Contains(ids, n.ID) {
 			s.ask(n, at)
 		}
 	}
