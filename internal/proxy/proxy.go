@@ -173,7 +173,7 @@ func New(o Options) (*Proxy, error) {
 		}
 	}
 	for _, u := range o.Seeds {
-		n := selection.NewNode(selection.NodeInfo{ID: u.Host, Name: u.Host, NoData: true})
+		n := selection.NewNode(selection.NodeInfo{ID: u.Host, Name: u.Host})
 		p.seeds = append(p.seeds, newUpstream(n, u, o))
 	}
 	p.view.Store(&view{})

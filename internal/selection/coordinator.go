@@ -235,8 +235,11 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		if !usable(n) {
 			continue
 		}
-		if t.at-n.stateAt.Load() >= int64(holdMemory) {
-			s.unmark(n, Unknown, t.at)
+		if !n.serves() && n.unpolled() && t.at-n.stateAt.Load() >= int64(holdMemory) { // it is tried again
+			s.changing(n, t.at, "", func() {
+				n.polled.Store(int32(Unknown))
+				n.health.state.Store(int32(Fine))
+			})
 		}
 		pool = append(pool, n)
 	}

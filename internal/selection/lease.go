@@ -209,15 +209,13 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 func (s *Selector) Heard(n *Node, now time.Time) {
 	at := s.since(now)
 	raise(&n.heardAt, at)
-	s.unmark(n, Fine, at)
-}
-
-// unmark ends that n could not be reached, if nobody polls it, as an address that was given: of any other a poll tells.
-func (s *Selector) unmark(n *Node, life State, at int64) {
-	if !n.Alive() && n.polledAt.Load() == 0 && n.missedAt.Load() == 0 {
-		s.changing(n, at, "", func() { n.polled.Store(int32(life)) })
+	if !n.Alive() && n.unpolled() {
+		s.changing(n, at, "", func() { n.polled.Store(int32(Fine)) })
 	}
 }
+
+// unpolled reports whether nobody polls n, as an address that was given: no poll tells that it is well again.
+func (n *Node) unpolled() bool { return n.polledAt.Load() == 0 && n.missedAt.Load() == 0 }
 
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
