@@ -6,11 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"sidestep/internal/admin/client"
+	"sidestep/internal/config"
 )
 
 // drainLength is for how long a node is drained if nobody says.
@@ -48,11 +47,10 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 			}
 			token := ""
 			if tokenFile != "" {
-				text, err := os.ReadFile(tokenFile)
-				if err != nil {
+				var err error
+				if token, err = config.ReadSecret(tokenFile); err != nil {
 					return exitUsage, fmt.Errorf("--token-file: %w", err)
 				}
-				token = strings.TrimSpace(string(text))
 			}
 			return exitOK, client.Drain(ctx, r.admin, r.stdout, r.format, client.Draining{Node: r.args[0], Length: length, Token: token})
 		},

@@ -22,8 +22,8 @@ type Access struct {
 	Token func() string
 	// Open allows changes without a token while there is none.
 	Open bool
-	// SnapshotsGuarded says that Snapshots needs a token of its own.
-	SnapshotsGuarded bool
+	// SnapshotToken returns the bearer token that Snapshots needs; nil: it needs none.
+	SnapshotToken func() string
 	// Profiles says whether profiles are served.
 	Profiles bool
 }
@@ -53,13 +53,13 @@ func (a Access) forAll(path string) bool {
 	case "/-/healthy", "/-/serving", "/-/ready":
 		return true
 	case "/snapshot", "/snapshot/target", "/snapshot/uses":
-		return a.SnapshotsGuarded
+		return a.SnapshotToken != nil
 	}
 	return false
 }
 
-// HasToken reports whether r has the bearer token.
-func HasToken(r *http.Request, token string) bool {
+// hasToken reports whether r has the bearer token.
+func hasToken(r *http.Request, token string) bool {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Sums have the same length, so the time of the comparison reveals nothing of the
 	// token.
@@ -86,14 +86,29 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 		case a.Token == nil && !a.Open:
 			h.refuse(w, r, http.StatusForbidden,
 				"nothing can be changed here, as admin.listen is not on loopback and there is no token: set admin.token_file")
-		case a.Token != nil && !HasToken(r, a.Token()):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="admin"`)
-			h.refuse(w, r, http.StatusUnauthorized,
-				"this needs the token in admin.token_file (Authorization: Bearer TOKEN)")
+		case a.Token != nil && !hasToken(r, a.Token()):
+			h.challenge(w, r, "admin", "admin.token_file")
 		default:
 			next(w, r)
 		}
 	}
+}
+
+// guarded serves the snapshot.
+func (h *handler) guarded(snapshots http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if token := h.access().SnapshotToken; token != nil && !hasToken(r, token()) {
+			h.challenge(w, r, "snapshot", "admin.snapshot_token_file")
+			return
+		}
+		snapshots.ServeHTTP(w, r)
+	}
+}
+
+// challenge asks for the token in the file of a key.
+func (h *handler) challenge(w http.ResponseWriter, r *http.Request, realm, key string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`"`)
+	h.refuse(w, r, http.StatusUnauthorized, "this needs the token in "+key+" (Authorization: Bearer TOKEN)")
 }
 
 // maxProfile bounds the seconds of a profile.

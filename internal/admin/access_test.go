@@ -66,11 +66,20 @@ func TestHealthIsToldByAnyName(t *testing.T) {
 }
 
 // Sidecars reach their relay by the name of a Service, and a page has no token.
-func TestGuardedSnapshotsAreToldByAnyName(t *testing.T) {
-	for guarded, status := range map[bool]int{true: 200, false: 421} {
-		h := newHandlerWith(&fake{}, admin.Access{SnapshotsGuarded: guarded})
-		for _, line := range []string{"GET /snapshot", "GET /snapshot/target?x=1", "POST /snapshot/uses"} {
-			require.Equal(t, status, do(t, h, line, "", "Host", "sidestep-relay:9211").Code, line)
+func TestASnapshotWithATokenIsToldByAnyName(t *testing.T) {
+	const relay = "sidestep-relay:9211"
+	free := newHandlerWith(&fake{}, admin.Access{})
+	guarded := newHandlerWith(&fake{}, admin.Access{SnapshotToken: func() string { return "opensesame" }})
+	for _, line := range []string{"GET /snapshot", "GET /snapshot/target?x=1", "POST /snapshot/uses"} {
+		require.Equal(t, http.StatusOK, do(t, free, line, "").Code, line)
+		require.Equal(t, http.StatusMisdirectedRequest, do(t, free, line, "", "Host", relay).Code, line)
+		require.Equal(t, http.StatusOK, do(t, guarded, line, "", "Host", relay, "Authorization", "Bearer opensesame").Code, line)
+		for _, authorization := range []string{"", "Bearer ", "Bearer opensesam", "Basic opensesame", "opensesame"} {
+			w := do(t, guarded, line, "", "Host", relay, "Authorization", authorization)
+			require.Equal(t, http.StatusUnauthorized, w.Code, line)
+			require.Equal(t, `Bearer realm="snapshot"`, w.Header().Get("WWW-Authenticate"))
+			require.Contains(t, w.Body.String(), "the token in admin.snapshot_token_file")
+			require.NotContains(t, w.Body.String(), "sesam")
 		}
 	}
 }

@@ -34,22 +34,21 @@ type Service interface {
 	Slow(limit int) any
 	// Check checks whether the cluster is fit for sidestep, in bounded time.
 	Check(ctx context.Context) any
-	Mode() string
-	// SetMode switches to one of the modes.
-	SetMode(mode string) error
-	// BulkMode is the mode of bulks, and SetBulkMode switches it.
-	BulkMode() string
-	SetBulkMode(mode string) error
-	// AdmissionMode is the mode of admission, and SetAdmissionMode switches it; the
-	// error is an [Unconfigured] if the mode lacks configuration.
-	AdmissionMode() string
-	SetAdmissionMode(mode string) error
 	// Drain keeps a node from new requests for a while; 0: no longer. The error is a
 	// [NoNode] if there is none of that name.
 	Drain(node string, length time.Duration) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 	Diagnosis
+}
+
+// Switch is one of the modes.
+type Switch struct {
+	Modes []string // the values for Set
+	Get   func() string
+	// Set switches to one of Modes. The error is an [Unconfigured] if that lacks
+	// configuration.
+	Set func(mode string) error
 }
 
 // Unconfigured is why a switch cannot be set as wanted: the configuration lacks what the
@@ -72,10 +71,9 @@ type Options struct {
 	Logger   *slog.Logger
 	// Access returns the current Access; nil: nothing may be changed.
 	Access func() Access
-	// Modes are the values for SetMode, AdmissionModes those for SetAdmissionMode.
-	Modes, AdmissionModes []string
-
-	Version string
+	// Switches are the modes that are switched at run time, by their name in the path.
+	Switches map[string]Switch
+	Version  string
 	// Snapshots serves the snapshot to other sidesteps; nil: it is not served.
 	Snapshots http.Handler
 	// Quit is closed when the listener begins to stop. It ends the stream of events,
@@ -106,13 +104,9 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /spikes", h.spikes)
 	mux.HandleFunc("GET /spikes/{id}", pageOrData(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
-	for name, s := range map[string]modeSwitch{
-		"routing":   {what: "routing", modes: o.Modes, get: o.Service.Mode, set: o.Service.SetMode},
-		"bulk":      {what: "bulk", modes: o.Modes, get: o.Service.BulkMode, set: o.Service.SetBulkMode},
-		"admission": {what: "admission", modes: o.AdmissionModes, get: o.Service.AdmissionMode, set: o.Service.SetAdmissionMode},
-	} {
+	for name, s := range o.Switches {
 		mux.HandleFunc("GET /-/"+name, h.modeOf(s))
-		mux.HandleFunc("PUT /-/"+name, h.changing(h.switchMode(s)))
+		mux.HandleFunc("PUT /-/"+name, h.changing(h.switchMode(name, s)))
 	}
 	mux.HandleFunc("PUT /-/drain", h.changing(h.drain))
 	mux.HandleFunc("POST /-/reload", h.changing(h.reload))
@@ -122,9 +116,9 @@ func New(o Options) http.Handler {
 		EnableOpenMetrics: true,
 	}))
 	if o.Snapshots != nil {
-		mux.Handle("GET /snapshot", o.Snapshots)
-		mux.Handle("GET /snapshot/target", o.Snapshots)
-		mux.Handle("POST /snapshot/uses", o.Snapshots)
+		for _, page := range []string{"GET /snapshot", "GET /snapshot/target", "POST /snapshot/uses"} {
+			mux.HandleFunc(page, h.guarded(o.Snapshots))
+		}
 	}
 	mux.HandleFunc("GET /debug/pprof/", h.profile(pprof.Index))
 	mux.HandleFunc("GET /debug/pprof/cmdline", h.profile(pprof.Cmdline))

@@ -24,19 +24,16 @@ import (
 
 // fake is a Service that remembers what it was told.
 type fake struct {
-	bulkMode string
-
-	admissionMode string
-	ready         error
-	stopping      bool
-	reloadErr     error
-	setErr        error
-	drained       string
-	drainedFor    time.Duration
-	nodes         any
-	mode          string
-	reloads       int
-	question      admin.Question
+	ready      error
+	stopping   bool
+	reloadErr  error
+	setErr     error
+	drained    string
+	drainedFor time.Duration
+	nodes      any
+	mode       string
+	reloads    int
+	question   admin.Question
 	remembered
 	asked atomic.Int64 // how often Status was
 }
@@ -63,10 +60,6 @@ func (f *fake) Explain(q admin.Question) (any, error) {
 
 func (f *fake) Slow(limit int) any { return []int{limit} }
 
-func (f *fake) AdmissionMode() string              { return f.admissionMode }
-func (f *fake) SetAdmissionMode(mode string) error { f.admissionMode = mode; return nil }
-func (f *fake) BulkMode() string                   { return f.bulkMode }
-func (f *fake) SetBulkMode(mode string) error      { f.bulkMode = mode; return nil }
 func (f *fake) SetMode(mode string) error {
 	if f.setErr == nil {
 		f.mode = mode
@@ -99,11 +92,10 @@ func newHandlerWith(service *fake, access admin.Access) http.Handler {
 		Access:   func() admin.Access { return access },
 		Gatherer: registry,
 		Logger:   slog.New(slog.DiscardHandler),
-		Modes:    []string{"route", "observe", "off"},
-
-		AdmissionModes: []string{"off", "observe", "auto", "target"},
-		Version:        "1.2.3<b>",
-
+		Version:  "1.2.3<b>",
+		Switches: map[string]admin.Switch{
+			"routing": {Modes: []string{"route", "observe", "off"}, Get: service.Mode, Set: service.SetMode},
+		},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.URL.RequestURI())
 		}),
@@ -288,7 +280,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/serving", "/-/ready", "/nodes", "/explain", "/slow", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/serving", "/-/ready", "/nodes", "/explain", "/slow", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/-/bulk", "/-/admission", "/-/drain", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))

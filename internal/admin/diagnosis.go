@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -71,14 +70,3 @@ func (h *handler) folded(w http.ResponseWriter, r *http.Request) {
 
 // noSpike is the answer about an unknown record.
 var noSpike = refusal{Error: "there is no such record: /spikes lists the records"} //nolint:gochecknoglobals // a constant
-
-// compact answers on one line: one line a number would make series many times as long.
-func (h *handler) compact(w http.ResponseWriter, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	h.write(w, http.StatusOK, append(body, '\n'))
-}

@@ -49,11 +49,7 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.service.Drain(wanted.Node, length); err != nil {
-		status := http.StatusInternalServerError
-		if errors.As(err, new(NoNode)) {
-			status = http.StatusNotFound
-		}
-		h.json(w, status, refusal{Error: err.Error()})
+		h.json(w, statusOf(err), refusal{Error: err.Error()})
 		return
 	}
 	said := "a node is drained"

@@ -1,9 +1,8 @@
 package admin
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -42,15 +41,11 @@ func (e *events) current(now time.Time) ([]byte, error) {
 	if e.frame != nil && e.made.Equal(second) {
 		return e.frame, nil
 	}
-	var b bytes.Buffer
-	b.WriteString("event: status\ndata: ")
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e.status()); err != nil { // ends the line
+	status, err := encode(e.status(), "")
+	if err != nil {
 		return nil, err
 	}
-	b.WriteByte('\n')
-	e.frame, e.made = b.Bytes(), second
+	e.frame, e.made = slices.Concat([]byte("event: status\ndata: "), status, []byte("\n")), second
 	return e.frame, nil
 }
 

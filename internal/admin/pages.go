@@ -42,49 +42,65 @@ func (h *handler) nodes(w http.ResponseWriter, _ *http.Request) {
 	h.json(w, http.StatusOK, h.service.Nodes())
 }
 
+// check checks the cluster; it takes as long as the slowest answer.
+func (h *handler) check(w http.ResponseWriter, r *http.Request) {
+	h.json(w, http.StatusOK, h.service.Check(r.Context()))
+}
+
+// defaultSlow is how many records are shown if no number is given.
+const defaultSlow = 50
+
+// slow shows requests that were kept because they were slow, failed or took several attempts.
+func (h *handler) slow(w http.ResponseWriter, r *http.Request) {
+	if limit, ok := h.number(w, r, "limit", defaultSlow); ok {
+		h.compact(w, struct {
+			Slow any `json:"slow"`
+		}{h.service.Slow(limit)})
+	}
+}
+
 // mode is the body of /-/routing, both ways.
 type mode struct {
 	Mode string `json:"mode"`
 }
 
-// modeSwitch is one of the switches with modes.
-type modeSwitch struct {
-	what  string
-	get   func() string
-	set   func(mode string) error
-	modes []string // the values for set
+func (h *handler) modeOf(s Switch) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { h.json(w, http.StatusOK, mode{Mode: s.Get()}) }
 }
 
-func (h *handler) modeOf(s modeSwitch) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { h.json(w, http.StatusOK, mode{Mode: s.get()}) }
-}
-
-func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
+func (h *handler) switchMode(name string, s Switch) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body mode
 		if err := readObject(http.MaxBytesReader(w, r.Body, maxBody), &body); err != nil {
 			h.json(w, statusOfBody(err), refusal{
-				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: s.modes,
+				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: s.Modes,
 			})
 			return
 		}
 		wanted := body.Mode
-		if !slices.Contains(s.modes, wanted) {
-			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: s.modes})
+		if !slices.Contains(s.Modes, wanted) {
+			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: s.Modes})
 			return
 		}
-		before := s.get()
-		if err := s.set(wanted); err != nil {
-			status := http.StatusInternalServerError
-			if errors.As(err, new(Unconfigured)) {
-				status = http.StatusConflict
-			}
-			h.json(w, status, refusal{Error: err.Error()})
+		before := s.Get()
+		if err := s.Set(wanted); err != nil {
+			h.json(w, statusOf(err), refusal{Error: err.Error()})
 			return
 		}
-		h.logger.Info(s.what+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
+		h.logger.Info(name+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
 		h.modeOf(s)(w, r)
 	}
+}
+
+// statusOf returns the status for an error of the service.
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(Unconfigured)):
+		return http.StatusConflict
+	case errors.As(err, new(NoNode)):
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
 }
 
 func (h *handler) reload(w http.ResponseWriter, _ *http.Request) {
@@ -109,17 +125,33 @@ type refusal struct {
 }
 
 func (h *handler) json(w http.ResponseWriter, status int, value any) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(value); err != nil {
+	h.encoded(w, status, value, "  ")
+}
+
+// compact answers on one line: one line a number would make series many times as long.
+func (h *handler) compact(w http.ResponseWriter, value any) {
+	h.encoded(w, http.StatusOK, value, "")
+}
+
+func (h *handler) encoded(w http.ResponseWriter, status int, value any, indent string) {
+	body, err := encode(value, indent)
+	if err != nil {
 		h.logger.Error("cannot encode an admin page", "err", err)
 		h.text(w, http.StatusInternalServerError, "cannot encode the page: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	h.write(w, status, body.Bytes())
+	h.write(w, status, body)
+}
+
+// encode returns a value as JSON that ends its last line.
+func encode(value any, indent string) ([]byte, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(value)
+	return body.Bytes(), err
 }
 
 func (h *handler) text(w http.ResponseWriter, status int, line string) {

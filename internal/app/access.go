@@ -19,23 +19,34 @@ func newAccess(cfg config.Admin, inherited net.Listener, files *rotation) (*admi
 	}
 	local := config.Loopback(address) || inherited != nil && inherited.Addr().Network() == "unix"
 	access := &admin.Access{
-		Hosts:            slices.Concat(cfg.AllowedHosts, ownNames(cfg.Listen)),
-		Open:             local || cfg.TLS.ClientCAFile != "",
-		SnapshotsGuarded: cfg.SnapshotTokenFile != "",
-		Profiles:         cfg.Profiles,
+		Hosts:    slices.Concat(cfg.AllowedHosts, ownNames(cfg.Listen)),
+		Open:     local || cfg.TLS.ClientCAFile != "",
+		Profiles: cfg.Profiles,
 	}
-	if file := cfg.TokenFile; file != "" {
-		token, err := watchSecret(files, file)
-		if err != nil {
-			return nil, fmt.Errorf("admin.token_file: %w", err)
-		}
-		access.Token = token.get
+	var err error
+	if access.Token, err = tokenIn("admin.token_file", cfg.TokenFile, files); err != nil {
+		return nil, err
+	}
+	if access.SnapshotToken, err = tokenIn("admin.snapshot_token_file", cfg.SnapshotTokenFile, files); err != nil {
+		return nil, err
 	}
 	if access.Token == nil && !access.Open {
 		files.logger.Warn("the admin listener is not on loopback and has no token: it refuses to switch the mode and to reload; set admin.token_file",
 			"listen", address)
 	}
 	return access, nil
+}
+
+// tokenIn returns what tells the token in the file of a key; nil if none is named.
+func tokenIn(key, file string, files *rotation) (func() string, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // no file is no token
+	}
+	token, err := watchSecret(files, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return token.get, nil
 }
 
 // ownNames returns the names that the machine and the address have.

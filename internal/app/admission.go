@@ -33,7 +33,5 @@ func (a *App) AdmissionMode() admission.Mode { return a.current.Load().proxy.Adm
 // SetAdmissionMode switches the mode of admission, until it is switched again or a reload
 // changes admission.mode.
 func (a *App) SetAdmissionMode(mode admission.Mode) error {
-	a.modeMu.Lock()
-	defer a.modeMu.Unlock()
-	return a.current.Load().proxy.SetAdmissionMode(mode)
+	return a.change(func(p *proxy.Proxy) error { return p.SetAdmissionMode(mode) })
 }

@@ -60,8 +60,8 @@ type App struct {
 	mu  sync.Mutex
 	cfg config.Config
 
-	// modeMu makes switching the mode and swapping the pipeline atomic. It is separate
-	// from mu, as switching the mode must not wait for a reload.
+	// modeMu keeps what is changed by hand, and the replacement of the pipeline, apart. It is
+	// separate from mu, as switching the mode must not wait for a reload.
 	modeMu  sync.Mutex
 	current atomic.Pointer[pipeline]
 
@@ -69,7 +69,6 @@ type App struct {
 	logs     *requestLogs
 	books    bulk.Books // of bulks; they outlive a reload
 
-	draining atomic.Bool
 	delay    delay
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
@@ -77,8 +76,8 @@ type App struct {
 	failed   chan error
 }
 
-// New builds everything and starts nothing. The error holds every problem of
-// the configuration, see [config.Problems].
+// New builds everything and starts nothing. The error tells every problem of
+// the configuration, a line each.
 func New(cfg config.Config, o Options) (*App, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -109,16 +108,14 @@ func New(cfg config.Config, o Options) (*App, error) {
 		Enabled: cfg.Diagnosis.Enabled, Dir: cfg.Diagnosis.Dir, MaxSize: int64(cfg.Diagnosis.MaxSize),
 		Logger: o.Logger, Registerer: o.Registry,
 	})
-	first, err := newPipeline(cfg, o.Logger, a.watchers())
+	first, err := a.newPipeline(cfg)
 	if err != nil {
 		return nil, err
 	}
-	a.current.Store(first)
-	if a.metrics, err = newMetrics(o.Registry, o.Version, o.Commit, a.Ready); err != nil {
+	a.use(first)
+	if a.metrics, err = newMetrics(a); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	a.diagnose(first)
-	a.metrics.show(first.registry)
 	access, err := newAccess(cfg.Admin, o.Sockets.Admin, a.files)
 	if err != nil {
 		return nil, err
@@ -181,14 +178,21 @@ func (a *App) AdminAddr() net.Addr { return a.admin.addr() }
 
 // Ready returns nil if searches can be steered, otherwise what is missing.
 func (a *App) Ready() error {
-	if a.draining.Load() {
+	if !a.Serving() {
 		return errors.New("stopping: requests in flight are being finished")
 	}
 	return a.current.Load().poller.Ready()
 }
 
 // Serving reports whether the process has not begun to stop.
-func (a *App) Serving() bool { return !a.draining.Load() }
+func (a *App) Serving() bool {
+	select {
+	case <-a.stopping:
+		return false
+	default:
+		return true
+	}
+}
 
 // Mode returns the current mode of routing.
 func (a *App) Mode() proxy.Mode { return a.current.Load().proxy.Mode() }
@@ -196,9 +200,14 @@ func (a *App) Mode() proxy.Mode { return a.current.Load().proxy.Mode() }
 // SetMode switches the mode of routing, until it is switched again or a reload changes
 // routing.mode.
 func (a *App) SetMode(mode proxy.Mode) error {
+	return a.change(func(p *proxy.Proxy) error { return p.SetMode(mode) })
+}
+
+// change changes the data plane in use. A reload takes over what was changed.
+func (a *App) change(change func(*proxy.Proxy) error) error {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()
-	return a.current.Load().proxy.SetMode(mode)
+	return change(a.current.Load().proxy)
 }
 
 // Stop drains: sidestep is not ready any more, and answers close their connections. After
@@ -208,7 +217,6 @@ func (a *App) SetMode(mode proxy.Mode) error {
 // return the same.
 func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() {
-		a.draining.Store(true)
 		close(a.stopping) // a reload that is waiting ends
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -97,7 +97,5 @@ func (a *App) BulkMode() proxy.Mode { return a.current.Load().proxy.BulkMode() }
 // SetBulkMode switches the mode of bulks, until it is switched again or a reload changes
 // bulk.mode.
 func (a *App) SetBulkMode(mode proxy.Mode) error {
-	a.modeMu.Lock()
-	defer a.modeMu.Unlock()
-	return a.current.Load().proxy.SetBulkMode(mode)
+	return a.change(func(p *proxy.Proxy) error { return p.SetBulkMode(mode) })
 }

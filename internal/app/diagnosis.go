@@ -9,8 +9,9 @@ import (
 	"sidestep/internal/proxy"
 )
 
-// diagnose makes p the source of the records.
-func (a *App) diagnose(p *pipeline) {
+// use makes p the pipeline in use, and the source of the records.
+func (a *App) use(p *pipeline) {
+	a.current.Store(p)
 	a.recorder.Use(diagnosis.Source{
 		Read:     func() []diagnosis.Reading { return readings(p.proxy.Nodes()) },
 		Snapshot: p.store.Snapshot,

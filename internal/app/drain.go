@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -21,17 +21,17 @@ const (
 
 // delay is limits.drain_delay of one stop.
 type delay struct {
-	over  atomic.Bool   // it has passed, or was skipped
-	ended chan struct{} // closed by skip
+	once  sync.Once
+	ended chan struct{} // closed when it has passed, or was skipped
 }
 
 // skip ends the delay and reports whether it was still to pass.
-func (d *delay) skip() bool {
-	if !d.over.CompareAndSwap(false, true) {
-		return false
-	}
-	close(d.ended)
-	return true
+func (d *delay) skip() (first bool) {
+	d.once.Do(func() {
+		close(d.ended)
+		first = true
+	})
+	return first
 }
 
 // wait reports whether the delay has passed, be it of no length, without being skipped or ended by ctx.
@@ -43,7 +43,7 @@ func (d *delay) wait(ctx context.Context, length time.Duration) bool {
 	case <-d.ended:
 	case <-ctx.Done():
 	}
-	return !d.over.Swap(true) && ctx.Err() == nil
+	return d.skip() && ctx.Err() == nil
 }
 
 // SkipDrain ends limits.drain_delay of a stop, also of a later one. It reports whether it
@@ -55,7 +55,7 @@ func (a *App) SkipDrain() bool { return a.delay.skip() }
 // because of it.
 func (a *App) closing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		next(&closingWriter{ResponseWriter: w, draining: &a.draining}, r)
+		next(&closingWriter{w, a}, r)
 	}
 }
 
@@ -63,12 +63,12 @@ func (a *App) closing(next http.HandlerFunc) http.HandlerFunc {
 // the drain close their connections, too.
 type closingWriter struct {
 	http.ResponseWriter
-	draining *atomic.Bool
+	app *App
 }
 
 // WriteHeader implements http.ResponseWriter. The data plane calls it for each answer.
 func (w *closingWriter) WriteHeader(status int) {
-	if status >= http.StatusOK && w.draining.Load() {
+	if status >= http.StatusOK && !w.app.Serving() {
 		w.Header().Set("Connection", "close")
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -24,7 +24,7 @@ const (
 	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
 	// adminPatience is how long a request to the admin listener may take to come, and its answer with the reading of it: longer
-	// than a profile, or than a reload while cluster.poll_timeout is below half of it.
+	// than a profile, or than a reload while cluster.poll_timeout and cluster.source.silence together are below half of it.
 	adminPatience = 5 * time.Minute
 
 	// Protocols as TLS negotiates them.
@@ -81,10 +81,11 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Gatherer: o.Registry,
 		Logger:   o.Logger,
 		Version:  o.Version,
-
-		Modes:          words(proxy.Modes()),
-		AdmissionModes: words(admission.Modes()),
-
+		Switches: map[string]admin.Switch{
+			"routing":   newSwitch(proxy.Modes(), a.Mode, a.SetMode),
+			"bulk":      newSwitch(proxy.Modes(), a.BulkMode, a.SetBulkMode),
+			"admission": newSwitch(admission.Modes(), a.AdmissionMode, a.SetAdmissionMode),
+		},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),
@@ -214,11 +215,17 @@ func (l *listener) close() {
 	}
 }
 
-// words returns the names of modes.
-func words[M ~string](modes []M) []string {
-	out := make([]string, len(modes))
+// newSwitch returns the switch of a mode as the admin listener has it.
+func newSwitch[M ~string](modes []M, get func() M, set func(M) error) admin.Switch {
+	names := make([]string, len(modes))
 	for i, m := range modes {
-		out[i] = string(m)
+		names[i] = string(m)
 	}
-	return out
+	return admin.Switch{Modes: names, Get: func() string { return string(get()) }, Set: func(mode string) error {
+		err := set(M(mode))
+		if errors.Is(err, proxy.ErrNoTarget) {
+			return admin.Unconfigured(err.Error())
+		}
+		return err
+	}}
 }

@@ -38,11 +38,10 @@ func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*reque
 	return &requestLogs{records: record.NewRecorder(), metrics: metrics, logger: logger}, err
 }
 
-// openedLogs are the outputs of a configuration that is not applied yet.
+// openedLogs are the logs of a configuration that is not applied yet.
 type openedLogs struct {
-	cfg   config.Logs
-	logs  map[string]*record.Log
-	fresh []*record.Log // those that were opened for it
+	cfg  config.Logs
+	logs map[string]*record.Log
 }
 
 // open opens the logs of cfg that are not open yet. It must be followed by use or drop.
@@ -64,10 +63,10 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 		}
 		opened, err := record.Open(o)
 		if err != nil {
-			l.drop(next)
+			l.end(next.logs, l.logs)
 			return openedLogs{}, &config.Problem{Path: "logs." + o.Name + ".output", Message: err.Error(), Cause: err}
 		}
-		next.logs[o.Name], next.fresh = opened, append(next.fresh, opened)
+		next.logs[o.Name] = opened
 	}
 	return next, nil
 }
@@ -86,26 +85,32 @@ func (l *requestLogs) use(next openedLogs) {
 		rules.SlowLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.Attrs}) }
 	}
 	l.records.Use(rules)
-	for name, log := range before {
-		if log != l.logs[name] {
-			l.closed(log)
-		}
-	}
+	l.end(before, l.logs)
 }
 
 // drop closes what was opened and is not used.
 func (l *requestLogs) drop(next openedLogs) {
-	for _, log := range next.fresh {
-		l.closed(log)
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(next.logs, l.logs)
 }
 
-func (l *requestLogs) closed(log *record.Log) {
+// end writes the waiting lines of these logs and closes them, but for those to be kept.
+func (l *requestLogs) end(these, kept map[string]*record.Log) {
 	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
 	defer cancel()
-	if err := log.Close(ctx); err != nil {
-		l.logger.Warn("lines of a log are lost", "err", err)
+	var ended sync.WaitGroup
+	for name, log := range these {
+		if log == kept[name] {
+			continue
+		}
+		ended.Go(func() { // a disk that hangs takes no time from the other log
+			if err := log.Close(ctx); err != nil {
+				l.logger.Warn("lines of a log are lost", "err", err)
+			}
+		})
 	}
+	ended.Wait()
 }
 
 // reopen opens files again, which may have been renamed by log rotation.
@@ -117,11 +122,9 @@ func (l *requestLogs) reopen() {
 	}
 }
 
-// close writes the waiting lines.
+// close ends all logs.
 func (l *requestLogs) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, log := range l.logs {
-		l.closed(log)
-	}
+	l.end(l.logs, nil)
 }

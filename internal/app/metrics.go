@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,15 +11,13 @@ import (
 
 // metrics of the process.
 type metrics struct {
-	pipeline   *pipelineMetrics
 	reloadOK   prometheus.Gauge
 	reloadTime prometheus.Gauge
 }
 
-// newMetrics registers them; ready is asked at each scrape.
-func newMetrics(registry *prometheus.Registry, version, commit string, ready func() error) (*metrics, error) {
+// newMetrics registers them, and those of the pipeline in use.
+func newMetrics(a *App) (*metrics, error) {
 	m := &metrics{
-		pipeline: &pipelineMetrics{},
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_config_last_reload_successful",
 			Help: "1 if the last reading of the configuration succeeded.",
@@ -34,7 +31,7 @@ func newMetrics(registry *prometheus.Registry, version, commit string, ready fun
 		Name: "sidestep_build_info",
 		Help: "1; the labels say what was built.",
 		ConstLabels: prometheus.Labels{
-			"version": version, "revision": cmp.Or(commit, "unknown"), "goversion": runtime.Version(),
+			"version": a.options.Version, "revision": cmp.Or(a.options.Commit, "unknown"), "goversion": runtime.Version(),
 		},
 	})
 	build.Set(1)
@@ -42,7 +39,7 @@ func newMetrics(registry *prometheus.Registry, version, commit string, ready fun
 		Name: "sidestep_ready",
 		Help: "1 once placement and statistics are there, as /-/ready says. It stays 1 when the placement is outdated.",
 	}, func() float64 {
-		if ready() != nil {
+		if a.Ready() != nil {
 			return 0
 		}
 		return 1
@@ -51,9 +48,9 @@ func newMetrics(registry *prometheus.Registry, version, commit string, ready fun
 	for _, collector := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, isReady, m.reloadOK, m.reloadTime, m.pipeline,
+		build, isReady, m.reloadOK, m.reloadTime, pipelineMetrics{a},
 	} {
-		if err := registry.Register(collector); err != nil {
+		if err := a.options.Registry.Register(collector); err != nil {
 			return nil, err
 		}
 	}
@@ -69,22 +66,15 @@ func (m *metrics) reloaded(ok bool, now time.Time) {
 	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// show makes registry the one that is collected.
-func (m *metrics) show(registry *prometheus.Registry) { m.pipeline.current.Store(registry) }
-
-// pipelineMetrics collects the metrics of the current pipeline. After a reload that
+// pipelineMetrics collects the metrics of the pipeline in use. After a reload that
 // replaced it the counters begin at 0 again, which rate() understands.
-type pipelineMetrics struct {
-	current atomic.Pointer[prometheus.Registry]
-}
+type pipelineMetrics struct{ app *App }
 
 // Describe implements prometheus.Collector. It sends nothing: what is collected
 // changes with the pipeline.
-func (c *pipelineMetrics) Describe(chan<- *prometheus.Desc) {}
+func (pipelineMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c *pipelineMetrics) Collect(ch chan<- prometheus.Metric) {
-	if registry := c.current.Load(); registry != nil {
-		registry.Collect(ch)
-	}
+func (m pipelineMetrics) Collect(ch chan<- prometheus.Metric) {
+	m.app.current.Load().registry.Collect(ch)
 }

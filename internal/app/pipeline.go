@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -17,10 +16,9 @@ import (
 	"sidestep/internal/cluster/poll"
 	"sidestep/internal/cluster/relay"
 	"sidestep/internal/config"
-	"sidestep/internal/diagnosis"
+	"sidestep/internal/leg"
 	"sidestep/internal/preflight"
 	"sidestep/internal/proxy"
-	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -35,7 +33,6 @@ type pipeline struct {
 	proxy    *proxy.Proxy
 	check    *preflight.Checker
 	registry *prometheus.Registry
-	polls    *http.Transport
 	account  *http.Client // of sidestep's own account, for polls
 	relay    *http.Client // nil if there is no relay
 	// snapshots serves the snapshot to other sidesteps.
@@ -50,34 +47,19 @@ type pipeline struct {
 func recipeOf(cfg config.Config) config.Config {
 	cfg.Routing.Mode, cfg.Routing.Policy, cfg.Bulk.Mode, cfg.Admission.Mode = "", "", "", ""
 	cfg.Limits.DrainDelay, cfg.Limits.ShutdownGrace = 0, 0
-	cfg.Admin = config.Admin{SnapshotTokenFile: cfg.Admin.SnapshotTokenFile}
-	cfg.Log, cfg.Logs, cfg.Tracing = config.Log{}, config.Logs{}, config.Tracing{}
+	cfg.Admin, cfg.Log, cfg.Logs, cfg.Tracing = config.Admin{}, config.Log{}, config.Logs{}, config.Tracing{}
 	return cfg
 }
 
-// watchers observe what happens. They outlive pipelines.
-type watchers struct {
-	files    *rotation
-	recorder *diagnosis.Recorder
-	records  *record.Recorder
-	tracer   record.Tracer
-	books    *bulk.Books
-}
-
-func (a *App) watchers() watchers {
-	return watchers{files: a.files, recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
-}
-
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
-// are reported to the watchers.
-func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
-	to, err := connections("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, w.files)
+// are reported to what outlives it in a.
+func (a *App) newPipeline(cfg config.Config) (*pipeline, error) {
+	to, err := connections("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, a.files)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{recipe: recipeOf(cfg), registry: prometheus.NewRegistry(), polls: newTransport(to)}
-	p.polls.DisableCompression = true // nodes have other things to do
-	logChange := proxy.LogChange(logger)
+	p := &pipeline{recipe: recipeOf(cfg), registry: prometheus.NewRegistry()}
+	logChange := proxy.LogChange(a.logger)
 	p.selector = selection.New(selection.Options{
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),
@@ -86,10 +68,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		ZoneFactor: cfg.Routing.Zone.Factor,
 		OnChange: func(c selection.Change) {
 			logChange(c)
-			w.recorder.Look()
+			a.recorder.Look()
 		},
 	})
-	if err := p.observe(cfg, logger, w); err != nil {
+	if err := p.observe(cfg, to, a); err != nil {
 		return nil, err
 	}
 	p.proxy, err = proxy.New(proxy.Options{
@@ -105,7 +87,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		When:             proxy.When(cfg.Routing.When),
 		PreferNodes:      cfg.Routing.Preference == "prefer_nodes",
 		Off:              cfg.Routing.Operations.Off(),
-		Bulk:             p.bulkOptions(cfg.Bulk, w.books),
+		Bulk:             p.bulkOptions(cfg.Bulk, &a.books),
 		Admission:        admissionOptions(cfg.Admission, cfg.Routing.Clients),
 		CoordinatingOnly: cfg.Routing.CoordinatingOnly,
 		Affinity:         proxy.Affinity(cfg.Routing.Affinity),
@@ -121,10 +103,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		MaxPlacementAge:  cfg.Cluster.PlacementMaxAge,
 		Probes:           p.account,
 		Probers:          func() int { return max(p.poller.Readers(), cfg.Routing.Clients) },
-		OnProbe:          w.recorder.History().Probe,
-		Records:          w.records,
-		Tracer:           w.tracer,
-		Logger:           logger,
+		OnProbe:          a.recorder.History().Probe,
+		Records:          a.logs.records,
+		Tracer:           a.tracer,
+		Logger:           a.logger,
 		Registerer:       p.registry,
 	})
 	if err != nil {
@@ -134,27 +116,28 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	return p, nil
 }
 
-// observe builds the part that polls the cluster, with sidestep's own account.
-func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, w watchers) error {
-	account, err := newAccount(cfg.Upstream.Auth, cfg.Upstream.Parsed()[0], p.polls, w.files) // the scheme of all is alike
-	if err != nil {
+// observe builds the part that polls the cluster, with sidestep's own account over connections as to has them.
+func (p *pipeline) observe(cfg config.Config, to leg.Options, a *App) (err error) {
+	polls := newTransport(to)
+	polls.DisableCompression = true // nodes have other things to do
+	seeds := cfg.Upstream.Parsed()  // the scheme of all is alike
+	if p.account, err = newPollClient(cfg.Upstream.Auth, seeds[0], polls, a.files); err != nil {
 		return fmt.Errorf("upstream.auth: %w", err)
 	}
-	source, err := relayOptions(cfg, w.files)
+	source, err := relayOptions(cfg, a.files)
 	if err != nil {
 		return err
 	}
 	p.relay = source.Client
-	p.account = newPollClient(account)
 	// The proxy needs methods of the store and the poller to be built; they call the
 	// proxy only once the poller is started.
 	p.store = cluster.NewStore(cluster.StoreOptions{
-		Logger:     logger,
+		Logger:     a.logger,
 		Registerer: p.registry,
 		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
 	})
 	o := poll.Options{
-		Seeds:             cfg.Upstream.Parsed(),
+		Seeds:             seeds,
 		Static:            cfg.Upstream.Discovery == "static",
 		Client:            p.account,
 		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
@@ -164,11 +147,11 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, w watchers) e
 		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
 		StatsTimeout:      cfg.Cluster.StatsTimeout,
 		PollTimeout:       cfg.Cluster.PollTimeout,
-		Logger:            logger,
+		Logger:            a.logger,
 		Registerer:        p.registry,
 		OnStats: func(s cluster.NodeStats) {
 			p.proxy.UseStats(s)
-			w.recorder.History().Poll(s)
+			a.recorder.History().Poll(s)
 		},
 	}
 	if source.URL != nil {
@@ -177,8 +160,8 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, w watchers) e
 	}
 	p.poller = poll.New(p.store, o)
 	p.indices = newIndices(cfg.Bulk, p.poller)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, sharing{p.selector}, p.registry), w.files)
-	return err
+	p.snapshots = relay.NewServer(p.poller, sharing{p.selector}, p.registry)
+	return nil
 }
 
 // open returns a function that reports whether the cluster has no security, as it answers
@@ -210,7 +193,7 @@ func (p *pipeline) stop() {
 	}
 	p.poller.Stop()
 	p.proxy.Close()
-	p.polls.CloseIdleConnections()
+	p.account.CloseIdleConnections()
 	if p.relay != nil {
 		p.relay.CloseIdleConnections()
 	}

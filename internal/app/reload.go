@@ -38,7 +38,7 @@ var errStopping = errors.New("sidestep is stopping")
 
 // reloadFrom applies what load returns, and logs and counts the result.
 func (a *App) reloadFrom(load func() (config.Config, error)) error {
-	if a.draining.Load() {
+	if !a.Serving() {
 		return errStopping // Stop holds mu until all has ended
 	}
 	a.mu.Lock()
@@ -67,7 +67,7 @@ func (a *App) warn(cfg config.Config) {
 }
 
 func (a *App) reload(cfg config.Config) error {
-	if a.draining.Load() {
+	if !a.Serving() {
 		return errStopping
 	}
 	if err := cfg.Validate(); err != nil {
@@ -139,13 +139,17 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	if reflect.DeepEqual(recipeOf(cfg), current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
-	next, err := newPipeline(cfg, a.logger, a.watchers())
+	next, err := a.newPipeline(cfg)
 	if err != nil {
 		return nil, err
 	}
 	next.start(context.Background())
-	// Two rounds of polls: one to find the nodes, one to measure them.
-	patience := time.NewTimer(2 * cfg.Cluster.PollTimeout)
+	// Two rounds of polls: one to find the nodes, one to measure them. A relay that is silent comes before them.
+	round := cfg.Cluster.PollTimeout
+	if cfg.Cluster.Source.URL != "" {
+		round += cfg.Cluster.Source.Silence
+	}
+	patience := time.NewTimer(2 * round)
 	defer patience.Stop()
 	look := time.NewTicker(readyPoll)
 	defer look.Stop()
@@ -191,8 +195,6 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 		return nil
 	}
 	next.proxy.DrainAs(current.proxy)
-	a.current.Store(next)
-	a.metrics.show(next.registry)
-	a.diagnose(next)
+	a.use(next)
 	return current
 }

@@ -63,35 +63,9 @@ func (s service) Check(ctx context.Context) any { return s.app.current.Load().ch
 // Slow implements admin.Service.
 func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
 
-// Mode implements admin.Service.
-func (s service) Mode() string { return string(s.app.Mode()) }
-
-// BulkMode implements admin.Service.
-func (s service) BulkMode() string { return string(s.app.BulkMode()) }
-
-// SetBulkMode implements admin.Service.
-func (s service) SetBulkMode(mode string) error { return s.app.SetBulkMode(proxy.Mode(mode)) }
-
-// AdmissionMode implements admin.Service.
-func (s service) AdmissionMode() string { return string(s.app.AdmissionMode()) }
-
-// SetAdmissionMode implements admin.Service.
-func (s service) SetAdmissionMode(mode string) error {
-	err := s.app.SetAdmissionMode(admission.Mode(mode))
-	if errors.Is(err, proxy.ErrNoTarget) {
-		return admin.Unconfigured(err.Error())
-	}
-	return err
-}
-
-// SetMode implements admin.Service.
-func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
-
 // Drain implements admin.Service.
 func (s service) Drain(node string, length time.Duration) error {
-	s.app.modeMu.Lock() // a reload takes the marks over
-	defer s.app.modeMu.Unlock()
-	err := s.app.current.Load().proxy.Drain(node, length)
+	err := s.app.change(func(p *proxy.Proxy) error { return p.Drain(node, length) })
 	if errors.Is(err, proxy.ErrNoNode) {
 		return admin.NoNode(err.Error())
 	}

@@ -2,9 +2,7 @@ package app
 
 import (
 	"fmt"
-	"net/http"
 
-	"sidestep/internal/admin"
 	"sidestep/internal/cluster/relay"
 	"sidestep/internal/config"
 )
@@ -21,29 +19,9 @@ func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	account, err := newAccount(config.Auth{BearerTokenFile: source.BearerTokenFile}, o.URL, newTransport(to), files)
+	o.Client, err = newPollClient(config.Auth{BearerTokenFile: source.BearerTokenFile}, o.URL, newTransport(to), files)
 	if err != nil {
 		return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
 	}
-	o.Client = newPollClient(account)
 	return o, nil
-}
-
-// guard serves a snapshot to those who present the token in the file, if one is named.
-func guard(file string, snapshots http.Handler, files *rotation) (http.Handler, error) {
-	if file == "" {
-		return snapshots, nil
-	}
-	token, err := watchSecret(files, file)
-	if err != nil {
-		return nil, fmt.Errorf("admin.snapshot_token_file: %w", err)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !admin.HasToken(r, token.get()) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="snapshot"`)
-			http.Error(w, "the snapshot needs the token in admin.snapshot_token_file", http.StatusUnauthorized)
-			return
-		}
-		snapshots.ServeHTTP(w, r)
-	}), nil
 }

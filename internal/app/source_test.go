@@ -200,6 +200,19 @@ func TestRelayWithTLSAndAToken(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.status, "while the file is missing the last token holds")
 }
 
+// The token is asked for as soon as a reload names one, and nothing is forgotten for it.
+func TestATokenForTheSnapshotForgetsNothing(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	s := startReady(t, cfg, nil)
+	require.Equal(t, http.StatusOK, s.get(s.dataURL("/logs/_search")).status)
+	require.Equal(t, http.StatusOK, s.admin("GET /snapshot?version=1", "").status)
+	cfg.Admin.SnapshotTokenFile = write(t, t.TempDir(), "token", []byte("opensesame"))
+	require.NoError(t, s.Reload(cfg))
+	require.Equal(t, http.StatusUnauthorized, s.admin("GET /snapshot?version=1", "").status)
+	require.Equal(t, http.StatusOK, s.admin("GET /snapshot?version=1", "", "Authorization", "Bearer opensesame").status)
+	require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body)
+}
+
 func TestReloadChangesTheSource(t *testing.T) {
 	t.Parallel()
 	at := newService(t)
@@ -223,6 +236,16 @@ func TestReloadChangesTheSource(t *testing.T) {
 	answered, failures := finish()
 	require.Empty(t, failures)
 	require.Positive(t, answered)
+}
+
+// That a relay is silent is no reason to refuse a reload: the cluster is polled in its place.
+func TestReloadWhileTheRelayIsSilent(t *testing.T) {
+	t.Parallel()
+	_, relays, sidecars := fleetOf(t, "http://127.0.0.1:1")
+	s := startReady(t, relays, nil)
+	sidecars.Cluster.PollTimeout, sidecars.Cluster.Source.Silence = 2*time.Second, 5*time.Second
+	require.NoError(t, s.Reload(sidecars))
+	require.Equal(t, "polls", s.source())
 }
 
 // A relay probes for its sidecars: one that searches now and then ejects a slow node because of what

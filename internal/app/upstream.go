@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -74,34 +73,19 @@ func newTransport(o leg.Options) *http.Transport {
 	}
 }
 
-// newPollClient returns the client of sidestep's own polls. It follows no
-// redirect: the account goes to the nodes that the cluster names and to no other
-// host.
-func newPollClient(account http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     account,
+// newPollClient returns the client of sidestep's own polls, with the account a, of hosts of which to is one. It follows no
+// redirect: the account goes to the nodes that the cluster names and to no other host.
+func newPollClient(a config.Auth, to *url.URL, over *http.Transport, files *rotation) (*http.Client, error) {
+	client := &http.Client{
+		Transport:     over,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// account adds sidestep's own credentials to its polls.
-type account struct {
-	next http.RoundTripper
-	// authorization returns the value of the header.
-	authorization func() string
-	// secure says that the cluster is reached by https: then the credentials are
-	// not sent in the clear to an address that a node may name.
-	secure bool
-}
-
-// newAccount returns next with the account a, which is for the hosts of which to is one.
-func newAccount(a config.Auth, to *url.URL, next http.RoundTripper, files *rotation) (http.RoundTripper, error) {
 	file, format := a.PasswordFile, func(secret string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Username+":"+secret))
 	}
 	switch a.Kind() {
 	case config.AuthNone:
-		return next, nil
+		return client, nil
 	case config.AuthAPIKey:
 		file, format = a.APIKeyFile, func(secret string) string { return "ApiKey " + secret }
 	case config.AuthBearer:
@@ -111,33 +95,23 @@ func newAccount(a config.Auth, to *url.URL, next http.RoundTripper, files *rotat
 	if err != nil {
 		return nil, err
 	}
-	secure := to.Scheme == "https"
-	if !secure {
+	if to.Scheme != "https" {
 		files.logger.Warn("sidestep's own account is sent without encryption", "to", to.Host, "auth", a.Kind())
 	}
-	return &account{
-		next:          next,
-		authorization: func() string { return format(secret.get()) },
-		secure:        secure,
-	}, nil
+	client.Transport = &account{over, func() string { return format(secret.get()) }}
+	return client, nil
 }
 
-var errInsecure = errors.New("sidestep's own account is not sent without encryption, as the upstreams given are https")
+// account adds sidestep's own credentials to its polls.
+type account struct {
+	*http.Transport // http.Client closes its idle connections
+	// authorization returns the value of the header.
+	authorization func() string
+}
 
 // RoundTrip implements http.RoundTripper.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
-	if a.secure && r.URL.Scheme != "https" {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		return nil, errInsecure
-	}
 	r = r.Clone(r.Context()) // a RoundTripper may not change its request
 	r.Header.Set("Authorization", a.authorization())
-	return a.next.RoundTrip(r)
-}
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the transport.
-func (a *account) CloseIdleConnections() {
-	(&http.Client{Transport: a.next}).CloseIdleConnections()
+	return a.Transport.RoundTrip(r)
 }

@@ -77,7 +77,7 @@ func TestRequestBodiesArriveAsSent(t *testing.T) {
 		"gzip":                  "POST /_bulk HTTP/1.1" + sized("\x1f\x8b\x08\x00", ndjson, "Content-Encoding: gzip\r\n"),
 		"vendor type":           "POST /idx/_search HTTP/1.1" + sized("{}", "Content-Type: application/vnd.elasticsearch+json; compatible-with=8\r\n"),
 		"chunked bulk":          "POST /_bulk HTTP/1.1" + chunked,
-		"chunked GET":           "GET /idx/_doc/1 HTTP/1.1" + chunked,
+		"chunked GET":           "GET /idx HTTP/1.1" + chunked,
 		"chunked DELETE":        "DELETE /idx/_doc/1 HTTP/1.1" + chunked,
 		"empty chunked":         "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"trailers":              "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n",

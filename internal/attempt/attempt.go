@@ -43,16 +43,14 @@ func (c Cause) final() bool { return c == Good || c == Request }
 // Rule says how a kind of request is attempted: one row of the table of the data plane.
 type Rule struct {
 	// Steered is how many sets of copies are tried before the request is sent as the
-	// client wrote it; 0: none.
+	// client wrote it; 0: none. With one, a bad answer stands unless it is about the preference, as the engine has done
+	// nothing then (but for a 200 that cannot be read), or is an error of a node to what is Repeatable.
 	Steered int
 	// Hedged: while the first attempt is overdue there may be a second one.
 	Hedged bool
 	// Repeatable: the request may be repeated even if it may have been received, as it
 	// changes nothing and its body is held.
 	Repeatable bool
-	// Answers: another attempt may follow any bad answer. Without it, only one that is
-	// about the preference: then the engine has done nothing, but for a 200 that cannot be read.
-	Answers bool
 }
 
 // Do is what an [Action] asks for.
@@ -81,8 +79,6 @@ type Action struct {
 // Result is how an attempt ended.
 type Result struct {
 	Cause Cause
-	// Answered: there is an answer that the client could get.
-	Answered bool
 	// Lost is the number of shards that are missing from a partial answer.
 	Lost int
 	// Full: shards failed as the queues of the nodes with their copies were full.
@@ -202,7 +198,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 		m.steered++
 	}
 	m.tried[i].answer, m.tried[i].lost = r.answer(), r.Lost
-	if r.Answered && r.Cause.final() {
+	if r.Cause.final() {
 		if r.Cause == Good {
 			m.budget.Succeeded()
 		}
@@ -252,7 +248,7 @@ func (m *Machine) afterSteered(r Result) Action {
 	switch {
 	case r.Cause.ofPreference():
 		return m.asWritten()
-	case !m.rule.Answers:
+	case m.rule.Steered == 1:
 		if m.rule.Repeatable && (r.Cause == Transport || r.Cause == EngineError && m.budget.Allows()) {
 			return m.asWritten()
 		}
@@ -286,7 +282,7 @@ func (m *Machine) afterOwn(r Result) Action {
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}
-	case r.Unavailable && m.rule.Answers && m.rule.Steered > 0:
+	case r.Unavailable && m.rule.Steered > 1:
 		return m.settle()
 	}
 	return m.answer()
@@ -377,7 +373,7 @@ func (r Result) isLimit() bool { return r.Cause == Breaker || r.Cause == TimedOu
 // answer returns what kind of answer there is.
 func (r Result) answer() answer {
 	switch {
-	case !r.Answered:
+	case r.Cause == Unreachable, r.Cause == Transport:
 		return none
 	case r.Cause == Good:
 		return complete

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	search = Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}
+	search = Rule{Steered: 2, Hedged: true, Repeatable: true}
 	once   = Rule{Steered: 1}
 	byID   = Rule{Steered: 1, Repeatable: true}
 	read   = Rule{Repeatable: true}
@@ -23,15 +23,15 @@ type step struct {
 	next     Action
 }
 
-func answered(c Cause) Result { return Result{Cause: c, Answered: true} }
+func answered(c Cause) Result { return Result{Cause: c} }
 
-func partial(lost int) Result { return Result{Cause: Partial, Answered: true, Lost: lost} }
+func partial(lost int) Result { return Result{Cause: Partial, Lost: lost} }
 
 // full is what comes of a search where the queues of all copies of some shard are full.
-func full(c Cause) Result { return Result{Cause: c, Answered: true, Lost: 1, Full: true} }
+func full(c Cause) Result { return Result{Cause: c, Lost: 1, Full: true} }
 
 // ofRequest is what comes of a search where some shard cannot do what is asked.
-var ofRequest = Result{Cause: Partial, Answered: true, Lost: 1, OfRequest: true}
+var ofRequest = Result{Cause: Partial, Lost: 1, OfRequest: true}
 
 func TestWhatFollowsAnAttempt(t *testing.T) {
 	steer, unchanged := Action{Do: Steer}, Action{Do: Unchanged}
@@ -50,25 +50,25 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"a breaker once":                    {search, []step{{true, answered(Breaker), steer}, {true, answered(Breaker), answer(1)}}},
 		"a breaker, nothing left out":       {search, []step{{false, answered(Breaker), answer(0)}}},
 		"out of time once":                  {search, []step{{true, answered(TimedOut), steer}, {true, answered(TimedOut), answer(1)}}},
-		"out of time, nothing left out":     {search, []step{{false, Result{Cause: TimedOut, Answered: true, Unavailable: true}, answer(0)}}},
-		"out of time as the client asked":   {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: TimedOut, Answered: true, Unavailable: true}, answer(2)}}},
+		"out of time, nothing left out":     {search, []step{{false, Result{Cause: TimedOut, Unavailable: true}, answer(0)}}},
+		"out of time as the client asked":   {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: TimedOut, Unavailable: true}, answer(2)}}},
 		"shards cannot, once":               {search, []step{{true, ofRequest, steer}, {true, ofRequest, answer(1)}}},
 		"shards cannot, nothing left out":   {search, []step{{false, ofRequest, answer(0)}}},
-		"no shard can, nothing left out":    {search, []step{{false, Result{Cause: EngineError, Answered: true, Unavailable: true, OfRequest: true}, answer(0)}}},
-		"no shard can, as the client asked": {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true, OfRequest: true}, answer(2)}}},
+		"no shard can, nothing left out":    {search, []step{{false, Result{Cause: EngineError, Unavailable: true, OfRequest: true}, answer(0)}}},
+		"no shard can, as the client asked": {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: EngineError, Unavailable: true, OfRequest: true}, answer(2)}}},
 		"all queues are full, no list":      {search, []step{{false, full(Rejected), answer(0)}}},
 		"some queues are full, no list":     {search, []step{{false, full(Partial), answer(0)}}},
-		"some queues are full, others not":  {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Full: true, Room: true}, steer}, {true, answered(Good), answer(1)}}},
-		"all shards are rejected":           {search, []step{{false, Result{Cause: Rejected, Answered: true, Full: true, Room: true}, answer(0)}}},
+		"some queues are full, others not":  {search, []step{{false, Result{Cause: Partial, Lost: 1, Full: true, Room: true}, steer}, {true, answered(Good), answer(1)}}},
+		"all shards are rejected":           {search, []step{{false, Result{Cause: Rejected, Full: true, Room: true}, answer(0)}}},
 		"full queues of the nodes listed":   {search, []step{{true, full(Partial), steer}, {true, answered(Good), answer(1)}}},
 		"a rejection of one node":           {search, []step{{false, answered(Rejected), steer}, {false, answered(Good), answer(1)}}},
 		"it speaks of the request":          {search, []step{{true, answered(Request), answer(0)}}},
 		"the better partial answer":         {search, []step{{true, partial(1), steer}, {true, partial(3), unchanged}, {false, partial(2), answer(0)}}},
-		"partial twice, then an error":      {search, []step{{true, partial(1), steer}, {true, partial(1), unchanged}, {false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(2)}}},
-		"an error, then partial":            {search, []step{{true, answered(EngineError), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(1), answer(3)}}},
-		"partial, an error, less":           {search, []step{{true, partial(1), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(3), answer(0)}}},
-		"no copies, no list":                {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(0)}}},
-		"no copies, then it cannot be done": {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(Request), answer(0)}}},
+		"partial twice, then an error":      {search, []step{{true, partial(1), steer}, {true, partial(1), unchanged}, {false, Result{Cause: Partial, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(2)}}},
+		"an error, then partial":            {search, []step{{true, answered(EngineError), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(1), answer(3)}}},
+		"partial, an error, less":           {search, []step{{true, partial(1), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(3), answer(0)}}},
+		"no copies, no list":                {search, []step{{false, Result{Cause: Partial, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(0)}}},
+		"no copies, then it cannot be done": {search, []step{{false, Result{Cause: Partial, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(Request), answer(0)}}},
 		"the engine's verdict stands":       {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
 		"state is created once":             {once, []step{{true, answered(EngineError), answer(0)}}},
 		"state may have been created":       {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},
@@ -85,8 +85,8 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"a moment without a manager": {search, []step{
 			{true, answered(EngineError), steer},
 			{true, answered(EngineError), unchanged},
-			{false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}},
-			{false, Result{Cause: EngineError, Answered: true, Unavailable: true}, answer(3)},
+			{false, Result{Cause: EngineError, Unavailable: true}, Action{Do: Pause, After: settleTime}},
+			{false, Result{Cause: EngineError, Unavailable: true}, answer(3)},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,14 +174,14 @@ func TestAResultWithoutSomeShardsBesideAHedge(t *testing.T) {
 	m.Sent(false, false)
 	require.Equal(t, Hedge, m.Overdue(true, 0).Do)
 	m.Sent(true, false)
-	require.Equal(t, Wait, m.Ended(0, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}).Do)
+	require.Equal(t, Wait, m.Ended(0, Result{Cause: Partial, Lost: 1, Unavailable: true}).Do)
 	for next, i := m.Ended(1, answered(EngineError)), 2; ; i++ {
 		if next.Do == Answer {
 			require.Zero(t, next.Attempt)
 			return
 		}
 		m.Sent(next.Do == Steer, next.Do != Steer)
-		next = m.Ended(i, Result{Cause: EngineError, Answered: true, Unavailable: true})
+		next = m.Ended(i, Result{Cause: EngineError, Unavailable: true})
 	}
 }
 
@@ -318,7 +318,7 @@ func run(b *Budget, fails func(attempt int) bool) (attempts int, ok bool) {
 			i := m.Sent(next.Do == Steer, next.Do != Steer)
 			r := answered(Good)
 			if fails(attempts) {
-				r = Result{Cause: EngineError, Answered: true, Unavailable: true}
+				r = Result{Cause: EngineError, Unavailable: true}
 			}
 			attempts++
 			ok = r.Cause == Good
@@ -376,16 +376,16 @@ func TestABrokenClientCostsTheOthersLittle(t *testing.T) {
 // than one failure does. The one after them is charged.
 func TestAPairThatFailsIsNoFailedRepetition(t *testing.T) {
 	var b Budget
-	m := New(Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, &b)
+	m := New(Rule{Steered: 2, Hedged: true, Repeatable: true}, &b)
 	require.Equal(t, Steer, m.Begin().Do)
 	m.Sent(true, false)
 	require.Equal(t, Hedge, m.Overdue(true, 0).Do)
 	m.Sent(true, false)
-	m.Ended(1, Result{Cause: EngineError, Answered: true})
-	next := m.Ended(0, Result{Cause: EngineError, Answered: true})
+	m.Ended(1, Result{Cause: EngineError})
+	next := m.Ended(0, Result{Cause: EngineError})
 	require.Zero(t, b.used.Load())
 	require.Equal(t, Steer, next.Do)
 	m.Sent(true, false)
-	m.Ended(2, Result{Cause: EngineError, Answered: true})
+	m.Ended(2, Result{Cause: EngineError})
 	require.EqualValues(t, creditUnit, b.used.Load())
 }

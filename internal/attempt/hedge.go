@@ -194,16 +194,8 @@ func (h *Hedges) Left() bool { return h.second.left(h.price()) }
 // Exhausted reports whether there may be none even where they win.
 func (h *Hedges) Exhausted() bool { return !h.second.left(1) }
 
-// Spend takes a second attempt from the budget. It returns what that took, 0 if too little is left.
-func (h *Hedges) Spend() float64 {
-	if price := h.price(); h.second.spend(price) {
-		return price
-	}
-	return 0
-}
-
-// Refund gives back what Spend took for a second attempt that was not sent.
-func (h *Hedges) Refund(paid float64) { h.second.add(paid, math.Inf(1)) }
+// Spend takes a second attempt from the budget, false if too little is left.
+func (h *Hedges) Spend() bool { return h.second.spend(h.price()) }
 
 // price is what a second attempt takes from the budget: one where they win. Where most lose, as in a
 // cluster that is busy everywhere, it is as much more as there are of them to one that wins. One may

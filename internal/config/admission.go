@@ -99,21 +99,13 @@ func (a Admission) RetiredClasses() (names []string) {
 func (c *checker) admission(a Admission) {
 	c.oneOf("admission.mode", a.Mode)
 	c.oneOf("admission.writes.mode", a.Writes.Mode)
-	c.atLeast("admission.writes.min", a.Writes.Min, 0)
-	c.atLeast("admission.writes.max", a.Writes.Max, 0)
-	if a.Writes.Max > 0 && a.Writes.Max < a.Writes.Min {
-		c.add("admission.writes.max", "must be at least min (%d)", a.Writes.Min)
-	}
+	c.limitOf("admission", a.Min, a.Max)
+	c.limitOf("admission.writes", a.Writes.Min, a.Writes.Max)
 	c.atLeast("admission.writes.queue.length", a.Writes.Queue.Length, 0)
 	c.notNegative("admission.writes.queue.time", a.Writes.Queue.Time)
 	c.notNegative("admission.target_response_time", a.TargetResponseTime)
 	if a.Mode == "target" && a.TargetResponseTime == 0 {
 		c.add("admission.target_response_time", "must be set for mode target")
-	}
-	c.atLeast("admission.min", a.Min, 0)
-	c.atLeast("admission.max", a.Max, 0)
-	if a.Max > 0 && a.Max < a.Min {
-		c.add("admission.max", "must be at least min (%d)", a.Min)
 	}
 	c.atLeast("admission.queue.length", a.Queue.Length, 0)
 	c.notNegative("admission.queue.time", a.Queue.Time)
@@ -123,6 +115,15 @@ func (c *checker) admission(a Admission) {
 			c.add(fmt.Sprintf("admission.classes[%d]", i), "has the name of admission.classes[%d]", first)
 		}
 		c.downgrade(fmt.Sprintf("admission.classes[%d].downgrade", i), k, a.Classes)
+	}
+}
+
+// limitOf checks the bounds of the limit of a node.
+func (c *checker) limitOf(path string, least, most int) {
+	c.atLeast(path+".min", least, 0)
+	c.atLeast(path+".max", most, 0)
+	if most > 0 && most < least {
+		c.add(path+".max", "must be at least min (%d)", least)
 	}
 }
 

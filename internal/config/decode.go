@@ -70,6 +70,10 @@ func (d *decoder) mapping(node *yaml.Node, into reflect.Value, path string) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
+		if strings.Contains(key.Value, "://") { // it is not quoted: it may hold a password
+			d.add(path, key.Line, "holds a URL where a key belongs")
+			continue
+		}
 		keyPath := join(path, key.Value)
 		field, known := fields[key.Value]
 		if !known {
@@ -119,10 +123,7 @@ func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
 	var err error
 	switch value := into.Addr().Interface().(type) {
 	case *Size:
-		if err := value.UnmarshalText([]byte(node.Value)); err != nil {
-			d.add(path, node.Line, "%v", err)
-		}
-		return
+		*value, err = ParseSize(node.Value)
 	case *time.Duration:
 		*value, err = time.ParseDuration(node.Value) // go-yaml takes no 0 without a unit
 	default:
@@ -185,7 +186,7 @@ func typeName(value reflect.Value) string {
 	case time.Duration:
 		return "a duration: write a number with a unit, such as 500ms, 10s or 1m"
 	case Size:
-		return "a size, such as 1MiB"
+		return "a size: write a whole number of bytes, or of KiB, MiB or GiB, such as 1MiB"
 	case bool, *bool:
 		return "true or false"
 	case int:

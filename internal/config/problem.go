@@ -49,22 +49,6 @@ func Join(problems ...*Problem) error {
 	return errors.Join(errs...)
 }
 
-// Problems returns the problems that [Join] put into err.
-func Problems(err error) []*Problem {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
-	}
-	var problems []*Problem
-	for _, one := range joined.Unwrap() {
-		var p *Problem
-		if errors.As(one, &p) {
-			problems = append(problems, p)
-		}
-	}
-	return problems
-}
-
 // Unreadable reports whether all that err holds is that files cannot be read or opened. That
 // may pass by itself, unlike what is written in them.
 func Unreadable(err error) bool {

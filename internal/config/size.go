@@ -32,7 +32,7 @@ func ParseSize(text string) (Size, error) {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/int64(unit) {
-		return 0, fmt.Errorf("%q is not a size: write a whole number of bytes, or of KiB, MiB or GiB, such as 1MiB", text)
+		return 0, fmt.Errorf("%q is not a size", text)
 	}
 	return Size(n) * unit, nil
 }
@@ -48,14 +48,4 @@ func (s Size) String() string {
 		return strconv.FormatInt(int64(s/KiB), 10) + "KiB"
 	}
 	return strconv.FormatInt(int64(s), 10) + "B"
-}
-
-// UnmarshalText reads what [ParseSize] reads.
-func (s *Size) UnmarshalText(text []byte) error {
-	parsed, err := ParseSize(string(text))
-	if err != nil {
-		return err
-	}
-	*s = parsed
-	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// keys returns the path of every key that takes a value, in the order of the schema. In a list the
-// elements have the path "list[]".
+// keys returns the path of every key, sections too, in the order of the schema. In a list the elements have the path "list[]".
 func keys() []string {
 	return keysOf(reflect.TypeFor[Config](), "")
 }
@@ -19,13 +18,12 @@ func keysOf(section reflect.Type, path string) []string {
 	for i := range section.NumField() {
 		field := section.Field(i)
 		key := join(path, field.Tag.Get("yaml"))
-		if field.Type.Kind() == reflect.Struct {
-			all = append(all, keysOf(field.Type, key)...)
-			continue
-		}
 		all = append(all, key)
-		if field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct {
-			all = append(all, keysOf(field.Type.Elem(), key+"[]")...)
+		switch section := field.Type; {
+		case section.Kind() == reflect.Struct:
+			all = append(all, keysOf(section, key)...)
+		case section.Kind() == reflect.Slice && section.Elem().Kind() == reflect.Struct:
+			all = append(all, keysOf(section.Elem(), key+"[]")...)
 		}
 	}
 	return all
@@ -39,11 +37,11 @@ var element = regexp.MustCompile(`\[\d+\]`)
 func suggestion(section, key string) string {
 	schema := element.ReplaceAllString(section, "[]")
 	// The documents write routing.mode for the key mode in the section routing, and so may users.
-	if parent, name := split(join(section, key)); parent != section && slices.Contains(withSections(keys()), join(schema, key)) {
+	if parent, name := split(join(section, key)); parent != section && slices.Contains(keys(), join(schema, key)) {
 		return fmt.Sprintf("; write it as %q in the section %q", name, parent)
 	}
 	best, bestDistance := "", 1+max(1, len(key)/3)
-	for _, known := range withSections(keys()) {
+	for _, known := range keys() {
 		if listOf(known) != listOf(schema) {
 			continue
 		}
@@ -67,22 +65,6 @@ func suggestion(section, key string) string {
 
 // listOf returns the path of the list element that path is in; empty if it is in none.
 func listOf(path string) string { return path[:strings.LastIndexByte(path, ']')+1] }
-
-// withSections adds the paths of the sections themselves to those of the keys.
-func withSections(keys []string) []string {
-	var all []string
-	seen := make(map[string]bool)
-	for _, key := range keys {
-		for i, char := range key {
-			if char == '.' && key[i-1] != ']' && !seen[key[:i]] {
-				seen[key[:i]] = true
-				all = append(all, key[:i])
-			}
-		}
-		all = append(all, key)
-	}
-	return all
-}
 
 func split(path string) (section, name string) {
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {

@@ -39,7 +39,7 @@ func (c *checker) tracing(t Tracing) {
 	if r := t.SampleRatio; !(r >= 0 && r <= 1) {
 		c.add("tracing.sample_ratio", "must be between 0 and 1, not %v", r)
 	}
-	if t.HeadersFile == "" || !c.readable("tracing.headers_file", t.HeadersFile) {
+	if t.HeadersFile == "" || c.content("tracing.headers_file", t.HeadersFile) == nil {
 		return
 	}
 	if _, err := t.Headers(); err != nil {

@@ -147,32 +147,33 @@ func (c *checker) keyPair(path, cert, key string) {
 		c.add(path+".key_file", "must be set, as cert_file is")
 		return
 	}
-	certOK, keyOK := c.readable(path+".cert_file", cert), c.readable(path+".key_file", key)
-	if !certOK || !keyOK {
+	certData, keyData := c.content(path+".cert_file", cert), c.content(path+".key_file", key)
+	if certData == nil || keyData == nil {
 		return
 	}
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+	if _, err := tls.X509KeyPair(certData, keyData); err != nil {
 		c.add(path+".cert_file", "is not a certificate with its key: %s", strings.TrimPrefix(err.Error(), "tls: "))
 	}
 }
 
-// readable reports whether a file can be read and is not empty.
-func (c *checker) readable(path, file string) bool {
+// content returns what a file holds; nil if it cannot be read, or is empty. The name of one that cannot be read is not
+// quoted: it may be the secret itself, written where the name belongs.
+func (c *checker) content(path, file string) []byte {
 	data, err := os.ReadFile(file)
 	switch {
 	case err != nil:
-		c.unreadable(path, err, "%s cannot be read: %s", file, reason(err))
+		c.unreadable(path, err, "the file that it names cannot be read: %s", reason(err))
 	case len(bytes.TrimSpace(data)) == 0:
 		c.add(path, "%s is empty", file)
 	default:
-		return true
+		return data
 	}
-	return false
+	return nil
 }
 
 // secret checks the file of a secret, if one is named, and returns what it holds.
 func (c *checker) secret(path, file string) string {
-	if file == "" || !c.readable(path, file) {
+	if file == "" || c.content(path, file) == nil {
 		return ""
 	}
 	secret, err := ReadSecret(file)
@@ -183,11 +184,7 @@ func (c *checker) secret(path, file string) string {
 }
 
 func (c *checker) certificates(path, file string) {
-	if !c.readable(path, file) {
-		return
-	}
-	data, err := os.ReadFile(file)
-	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
+	if data := c.content(path, file); data != nil && !x509.NewCertPool().AppendCertsFromPEM(data) {
 		c.add(path, "%s holds no certificate in PEM form", file)
 	}
 }

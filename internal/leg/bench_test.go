@@ -20,7 +20,7 @@ func BenchmarkDo(b *testing.B) {
 	go answerAll(l)
 	transport := &http.Transport{DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	pool := New(Options{Address: l.Addr().String(), MaxIdle: 4})
+	pool := New(Options{Address: l.Addr().String(), Dial: dial, MaxIdle: 4})
 	defer pool.Close()
 	message := &Message{Method: http.MethodPost, Head: []byte(head), Body: []byte("{}"), Repeatable: true}
 	url := "http://" + l.Addr().String() + "/logs/_search"

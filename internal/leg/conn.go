@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/rawsocket"
 )
 
 // copied bounds the messages whose head and body are copied into one buffer and written
@@ -22,10 +24,10 @@ const copied = 16 << 10
 type conn struct {
 	pool   *Pool
 	nc     net.Conn
-	secure *tls.Conn // nc if it speaks TLS, else nil
-	socket watched
-	abort  func() // closes nc
-	proven bool   // an answer was read
+	secure *tls.Conn       // nc if it speaks TLS, else nil
+	socket *rawsocket.Conn // nil: it cannot be looked at
+	abort  func()          // closes nc
+	proven bool            // an answer was read
 	// idleSince is zero if it never was idle.
 	idleSince time.Time
 
@@ -58,10 +60,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readable reports whether reading from the socket would not wait.
+func (c *conn) readable() bool { return c.socket != nil && c.socket.Readable() }
+
 // stale reports whether c, which is idle, cannot be used: the node has closed or reset
 // it, or sent something unexpectedly.
 func (c *conn) stale() bool {
-	readable := c.socket.readable()
+	readable := c.readable()
 	switch {
 	case c.secure == nil || readable && c.proven:
 		return readable
@@ -109,7 +114,7 @@ func (c *conn) rest() {
 
 // inTurn reports whether a message is written together with the wait for its answer.
 func (c *conn) inTurn(m *Message) bool {
-	return m.Stream == nil && len(m.Head)+len(m.Body) <= copied && c.secure == nil && c.socket.sends()
+	return m.Stream == nil && len(m.Head)+len(m.Body) <= copied && c.secure == nil && c.socket != nil
 }
 
 // write writes a message, but for a stream. If it is short it also waits for the answer.
@@ -124,7 +129,7 @@ func (c *conn) write(m *Message) {
 	*b = append(append((*b)[:0], m.Head...), m.Body...)
 	wrote := 0
 	if c.inTurn(m) {
-		wrote, c.writeErr = c.socket.send(*b, !c.isNew())
+		wrote, c.writeErr = c.socket.Send(*b, !c.isNew())
 		c.wrote = int64(wrote)
 	}
 	if c.writeErr == nil && wrote < len(*b) {

@@ -36,10 +36,6 @@ func Timeout(err error) bool {
 	return errors.As(err, &f) && f.late
 }
 
-// errStale says that a pooled connection cannot be used: the node has closed or reset it,
-// or sent something unexpectedly.
-var errStale = errors.New("the connection was closed, or not idle")
-
 // refused reports whether err, of the first read of a connection, means that the node
 // refuses our certificate, or wants one. With TLS 1.3 it says so after the handshake has
 // ended for us; what was written before is never decrypted.

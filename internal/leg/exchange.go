@@ -179,10 +179,10 @@ func (x *exchange) Ready() bool {
 	case x.err != nil:
 		return false
 	case x.chunked:
-		if c.br.Buffered() == 0 && c.secure == nil && c.socket.readable() {
+		if c.br.Buffered() == 0 && c.secure == nil && c.readable() {
 			_, _ = c.br.Peek(1) // an error comes back: chunks that do not end are one in any case
 		}
 		return c.br.Buffered() > len("\r\n")
 	}
-	return c.br.Buffered() > 0 || c.secure == nil && c.socket.readable()
+	return c.br.Buffered() > 0 || c.secure == nil && c.readable()
 }

@@ -3,6 +3,7 @@ package leg
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -22,6 +23,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = time.Minute
+
+// dial connects without a timeout.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
 
 // node is a server that does to its connections what a test says.
 type node struct {
@@ -93,7 +99,7 @@ func (n *node) address() string { return n.listener.Addr().String() }
 
 // pool returns a pool of connections to n.
 func (n *node) pool(change func(o *Options)) *Pool {
-	o := Options{Address: n.address(), MaxIdle: 10}
+	o := Options{Address: n.address(), Dial: dial, HandshakeTimeout: patience, MaxIdle: 10}
 	if n.tls != nil {
 		o.TLS = trusting()
 	}

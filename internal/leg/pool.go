@@ -25,16 +25,15 @@ import (
 type Options struct {
 	// Address is the node's, host:port.
 	Address string
-	// Dial connects to Address and has a timeout of its own. Nil: a [net.Dialer]
-	// without one.
+	// Dial connects to Address and has a timeout of its own.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is nil for plain HTTP. An empty ServerName is the host of Address.
 	TLS *tls.Config
 	// Roots, if set, returns the authorities to trust, in place of those of TLS, at each handshake.
 	Roots func() *x509.CertPool
-	// HandshakeTimeout bounds the TLS handshake; 0 means 10 s, as in [http.DefaultTransport].
+	// HandshakeTimeout bounds the TLS handshake.
 	HandshakeTimeout time.Duration
-	// MaxIdle is the number of idle connections that are kept; below 0 none is, and none is given to another message.
+	// MaxIdle is the number of idle connections that are kept.
 	MaxIdle int
 	// IdleTimeout is how long a connection may be idle; 0 means any time.
 	IdleTimeout time.Duration
@@ -45,9 +44,8 @@ type Options struct {
 const (
 	// longestHead bounds the head of an answer in bytes, together with the interim answers before it. As in
 	// [http.Transport].
-	longestHead      = 10 << 20
-	defaultHandshake = 10 * time.Second
-	readBuffer       = 4 << 10
+	longestHead = 10 << 20
+	readBuffer  = 4 << 10
 )
 
 // Pool sends requests to one node. Its methods may be called by several goroutines
@@ -69,12 +67,6 @@ type Pool struct {
 
 // New returns a pool without connections.
 func New(o Options) *Pool {
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
-	}
-	if o.HandshakeTimeout <= 0 {
-		o.HandshakeTimeout = defaultHandshake
-	}
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{"http/1.1"}
@@ -227,10 +219,12 @@ func (p *Pool) dial(ctx context.Context) (*conn, *failure) {
 	if err != nil {
 		return nil, unmade(ctx, "connect", err)
 	}
+	c := &conn{pool: p}
 	if tcp, ok := nc.(*net.TCPConn); ok {
-		nc = rawsocket.Of(tcp)
+		c.socket = rawsocket.Of(tcp)
+		nc = c.socket
 	}
-	c := &conn{pool: p, nc: nc, socket: watch(nc)}
+	c.nc = nc
 	if p.o.TLS != nil {
 		if c.secure, err = p.handshake(ctx, nc); err != nil {
 			_ = nc.Close()

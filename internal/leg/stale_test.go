@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/rawsocket"
 )
 
 // reset closes c so that the other side sees a reset.
@@ -29,7 +31,7 @@ func arrived(t *testing.T, p *Pool) {
 	p.mu.Lock()
 	c := p.idle[0]
 	p.mu.Unlock()
-	require.Eventually(t, c.socket.readable, patience, time.Millisecond)
+	require.Eventually(t, c.readable, patience, time.Millisecond)
 }
 
 // What a node does to an idle connection is found before the next message is sent:
@@ -203,11 +205,11 @@ func TestNothingWritten(t *testing.T) {
 			}
 			answering(hello)(p)
 		})
-		var sockets []watched
+		var sockets []*rawsocket.Conn
 		p := n.pool(func(o *Options) {
 			o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				c, err := new(net.Dialer).DialContext(ctx, network, address)
-				sockets = append(sockets, watch(c))
+				sockets = append(sockets, rawsocket.Of(c.(*net.TCPConn)))
 				return plain{c}, err
 			}
 		})
@@ -216,7 +218,7 @@ func TestNothingWritten(t *testing.T) {
 		finish(t, resp)
 		require.Equal(t, 1, p.kept())
 		// To look at a reset takes it away; the connection is dead all the same.
-		require.Eventually(t, sockets[0].readable, patience, time.Millisecond)
+		require.Eventually(t, sockets[0].Readable, patience, time.Millisecond)
 		_, body := ask(t, p, m)
 		require.Equal(t, "hello", body)
 		require.EqualValues(t, 2, n.requests.Load())
@@ -336,7 +338,7 @@ func BenchmarkStale(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
 			require.NoError(b, err)
 			defer l.Close()
-			o := Options{Address: l.Addr().String()}
+			o := Options{Address: l.Addr().String(), Dial: dial, HandshakeTimeout: patience}
 			if start != nil {
 				l = tls.NewListener(l, start)
 				o.TLS = trusting()

@@ -106,7 +106,7 @@ func (p *Pool) spare(w *wait) {
 
 // hand gives c to the message that has waited longest, if there is one. The caller holds the lock.
 func (p *Pool) hand(c *conn) bool {
-	if len(p.waits) == 0 || p.o.MaxIdle < 0 {
+	if len(p.waits) == 0 {
 		return false
 	}
 	w := p.waits[0]

@@ -85,7 +85,7 @@ func TestTicketsAreNoAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
-	p := New(Options{Address: l.Addr().String(), MaxIdle: 1, TLS: trusting()})
+	p := New(Options{Address: l.Addr().String(), Dial: dial, HandshakeTimeout: patience, MaxIdle: 1, TLS: trusting()})
 	p.o.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1) // a server of Go sends none else
 	t.Cleanup(p.Close)
 	m, abort := abortable(get())
@@ -131,7 +131,7 @@ func TestSparesAreBounded(t *testing.T) {
 // A pool that keeps no connections gives each message one of its own.
 func TestNoneIsKept(t *testing.T) {
 	n := start(t, serving(), func(p *peer) { _, _ = io.Copy(io.Discard, p.NetConn()) })
-	p := n.pool(func(o *Options) { o.MaxIdle = -1 })
+	p := n.pool(func(o *Options) { o.MaxIdle = 0 })
 	giveUp(t, n, p)
 	n.closed()
 }
@@ -170,7 +170,7 @@ func refuseCertificates(t *testing.T, m *Message) {
 	refusing := serving()
 	refusing.ClientAuth = tls.RequireAnyClientCert
 	var dials atomic.Int32
-	p := New(Options{Address: "127.0.0.1:9200", MaxIdle: 10, TLS: trusting(), Dial: func(context.Context, string, string) (net.Conn, error) {
+	p := New(Options{Address: "127.0.0.1:9200", HandshakeTimeout: patience, MaxIdle: 10, TLS: trusting(), Dial: func(context.Context, string, string) (net.Conn, error) {
 		dials.Add(1)
 		time.Sleep(10 * time.Millisecond)
 		client, server := net.Pipe()

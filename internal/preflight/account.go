@@ -16,8 +16,7 @@ import (
 
 const (
 	privilegesPath = "_security/user/_has_privileges"
-	privilegesBody = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["view_index_metadata","read"]}]}`
-	countingBody   = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["monitor","view_index_metadata","read"]}]}`
+	privilegesBody = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["monitor","view_index_metadata","read"]}]}`
 
 	countsKind = "counts"
 	searchKind = "search"
@@ -88,17 +87,25 @@ func (c *Checker) lacking(ctx context.Context, via *url.URL) []Finding {
 	if found, known := c.privileges(ctx, via); known {
 		return slices.DeleteFunc(found, func(f Finding) bool { return f.Level == OK })
 	}
-	var parts []func() []Finding
-	for _, q := range poll.Questions(cluster.Engine{}, "") {
-		parts = append(parts, func() []Finding {
-			var no *refusal
-			if !errors.As(c.ask.get(ctx, via, q.Path, nil), &no) || !no.forbidden() {
-				return nil
-			}
-			return []Finding{lack(cluster.Engine{}, q.Kind, no)}
-		})
+	var found []Finding
+	questions := poll.Questions(cluster.Engine{}, "")
+	for i, err := range c.asked(ctx, via, questions) {
+		if no, ok := errors.AsType[*refusal](err); ok && no.forbidden() {
+			found = append(found, lack(cluster.Engine{}, questions[i].Kind, no))
+		}
 	}
-	return concat(parts...)
+	return found
+}
+
+// asked asks all questions at once and returns how each was answered.
+func (c *Checker) asked(ctx context.Context, via *url.URL, questions []poll.Question) []error {
+	errs := make([]error, len(questions))
+	var wg sync.WaitGroup
+	for i, q := range questions {
+		wg.Go(func() { errs[i] = c.ask.get(ctx, via, q.Path, nil) })
+	}
+	wg.Wait()
+	return errs
 }
 
 // sample returns an index that is searched or could be; empty if none is known.
@@ -114,23 +121,16 @@ func sample(s *cluster.Snapshot) string {
 // privileges asks Elasticsearch; known is false where it has no security.
 func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding, known bool) {
 	var told struct {
-		All     bool                       `json:"has_all_requested"`
 		Cluster map[string]bool            `json:"cluster"`
 		Index   map[string]map[string]bool `json:"index"`
 	}
-	body := privilegesBody
-	if c.o.Counts {
-		body = countingBody
-	}
-	err := c.ask.send(ctx, via, question{privilegesPath, body}, &told)
+	err := c.ask.send(ctx, via, question{privilegesPath, privilegesBody}, &told)
 	var no *refusal
 	switch {
 	case errors.As(err, &no) && no.unauthorized():
 		return []Finding{{Problem, TopicAccount, "the cluster demands an account and refuses sidestep's: " + no.Error(), c.accountAdvice()}}, true
 	case err != nil:
 		return nil, false
-	case told.All:
-		return []Finding{{OK, TopicAccount, "sidestep's account has all the privileges that it needs", ""}}, true
 	}
 	lacks := func(level Level, privilege, without string) {
 		found = append(found, Finding{level, TopicAccount, fmt.Sprintf("sidestep's account lacks %s: %s", privilege, without), grantElasticsearch + privilege})
@@ -149,6 +149,9 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 			lacks(Note, "read on all indices", noProbes)
 		}
 	}
+	if found == nil {
+		return []Finding{{OK, TopicAccount, "sidestep's account has all the privileges that it needs", ""}}, true
+	}
 	return found, true
 }
 
@@ -158,25 +161,19 @@ func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine
 	if index != "" {
 		questions = append(questions, poll.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
 	}
-	errs := make([]error, len(questions))
-	var wg sync.WaitGroup
-	for i, q := range questions {
-		wg.Go(func() { errs[i] = c.ask.get(ctx, via, q.Path, nil) })
-	}
-	wg.Wait()
 	var all []Finding
 	unanswered, whys := map[string][]string{}, []string{} // kinds by error, which are many alike where a node is busy
-	for i, q := range questions {
-		found, unexpected := c.judged(engine, q, errs[i])
+	for i, err := range c.asked(ctx, via, questions) {
+		found, unexpected := c.judged(engine, questions[i], err)
 		all = append(all, found...)
 		if !unexpected {
 			continue
 		}
-		why := errs[i].Error()
+		why := err.Error()
 		if unanswered[why] == nil {
 			whys = append(whys, why)
 		}
-		unanswered[why] = append(unanswered[why], q.Kind)
+		unanswered[why] = append(unanswered[why], questions[i].Kind)
 	}
 	for _, why := range whys {
 		kinds := unanswered[why]

@@ -233,7 +233,6 @@ func (x *exchange) chooseItemsAnew(v *view, now time.Time) bool {
 	x.first.release()
 	x.view, x.first, x.items = v, nil, nil
 	x.chooseItems(now)
-	x.followRule()
 	return x.admitter.move(&x.ticket)
 }
 

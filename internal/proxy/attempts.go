@@ -143,13 +143,11 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 		wanted, round = x.near, x.round
 	}
 	x.mu.Lock()
-	tried, failed := x.tried(), x.avoid
-	again := tried[round:]
-	if len(x.view.coordinating) == 0 { // the addresses that were given lead to all of them
-		again = x.unreached(round)
-	}
+	tried, failed := x.sentTo(0, false), x.avoid
+	// Addresses that were given lead to all nodes: only one that cannot be reached is not asked again.
+	again := x.sentTo(round, len(x.view.coordinating) == 0)
 	if x.lacks { // there would be no room for any connection
-		tried, again = append(tried, x.unconnected()...), append(slices.Clone(again), x.unconnected()...)
+		tried, again = append(tried, x.unconnected()...), append(again, x.unconnected()...)
 	}
 	x.mu.Unlock()
 	for _, but := range [...][]*selection.Node{failed, nil} {
@@ -164,11 +162,13 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	return false
 }
 
-// tried returns where the request was sent, attempt by attempt. x.mu is held.
-func (x *exchange) tried() []*upstream {
+// sentTo returns where the request was sent, from an attempt on; in vain: where nothing could be sent. x.mu is held.
+func (x *exchange) sentTo(from int, inVain bool) []*upstream {
 	var out []*upstream
-	for _, t := range x.tries {
-		out = append(out, t.upstream)
+	for i, t := range x.tries[from:] {
+		if !inVain || x.Attempts[from+i].Outcome == string(attempt.Unreachable) {
+			out = append(out, t.upstream)
+		}
 	}
 	return out
 }
@@ -176,17 +176,6 @@ func (x *exchange) tried() []*upstream {
 // unconnected returns the upstreams to which there is no idle connection.
 func (x *exchange) unconnected() []*upstream {
 	return slices.DeleteFunc(slices.Concat(x.view.upstreams, x.p.seeds), func(u *upstream) bool { return u == nil || u.leg.Idle() })
-}
-
-// unreached returns where the request could not be sent, from an attempt on. x.mu is held.
-func (x *exchange) unreached(from int) []*upstream {
-	var out []*upstream
-	for i, t := range x.tries[from:] {
-		if x.Attempts[from+i].Outcome == string(attempt.Unreachable) {
-			out = append(out, t.upstream)
-		}
-	}
-	return out
 }
 
 // dispatch sends an attempt and returns the next action.
@@ -203,13 +192,8 @@ func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Act
 // sent records that the attempt is sent, takes its lease, and has the first one looked after when
 // it is late. x.mu is held.
 func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
-	t.began, t.leased = now, true
-	switch {
-	case t.steered && x.rule.lease != nil:
-		x.rule.lease(t, now)
-	case !t.steered:
-		t.upstream.node.Begin()
-	}
+	t.began = now
+	t.lease(now)
 	t.number = x.machine.Sent(t.lists(), !t.steered)
 	x.tries = append(x.tries, t)
 	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: t.soft}
@@ -229,7 +213,26 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	}
 }
 
-// unlease returns the lease that sent took, once the head of the answer has arrived or
+// coordinates reports whether the attempt counts on its coordinating node alone: the engine chooses the nodes, or what they do
+// goes on after the answer.
+func (t *try) coordinates() bool { return !t.steered || t.x.createsState() }
+
+// lease counts the attempt as outstanding on the nodes of its decision.
+func (t *try) lease(now time.Time) {
+	t.leased = true
+	switch s := t.x.p.o.Selector; {
+	case t.coordinates():
+		t.upstream.node.Begin()
+	case t.x.items != nil:
+		t.x.items.lease(t, now)
+	case t.x.rule.searches:
+		s.Acquire(&t.decision, 1, now)
+	default:
+		s.Acquire(&t.decision, 0, now) // a read by id is load, and no shard query
+	}
+}
+
+// unlease returns the lease, once the head of the answer has arrived or
 // none will. So a client that reads slowly does not make the node look silent.
 func (t *try) unlease() {
 	if !t.leased {
@@ -237,7 +240,7 @@ func (t *try) unlease() {
 	}
 	t.leased = false
 	switch {
-	case !t.steered:
+	case t.coordinates():
 		t.upstream.node.End()
 	case t.x.items != nil:
 		t.x.items.release()
@@ -262,20 +265,17 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if t.cause == attempt.Unreachable && x.goesOn() {
 		gone = false // another node may be reached
 	}
-	if t.resp != nil {
-		x.p.o.Selector.Heard(t.upstream.node, now)
-	}
 	if gone || x.streams && t.cause != attempt.Unreachable { // what was read of a body that streams cannot be sent again
 		x.machine.Stop()
 	}
-	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
-	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	x.lacks = t.cause == attempt.Unreachable && cluster.OwnLack(t.err)
+	r := attempt.Result{Cause: t.cause, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
+	r.Late = x.lacks || t.cause == attempt.Unreachable && leg.Timeout(t.err)
+	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
+		x.p.o.Selector.Heard(t.upstream.node, now)
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()
-	} else {
-		r.Late = x.lacks || t.cause == attempt.Unreachable && leg.Timeout(t.err)
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {

@@ -36,16 +36,12 @@ func (x *exchange) hold() bool {
 	case x.steering() == es.SteerNone:
 		x.streamBody(r.Body, nil)
 		return true
-	case x.Operation == es.Get: // it takes no body
-		x.letThrough(x.widenItems(r.Body), nil)
-		return true
 	}
 	limit := x.p.o.MaxHeldBody
-	x.asking = x.asking && r.ContentLength > limit // else reading the body tells the client to send it
 	switch {
-	case x.asking: // the engine tells it
-		limit = 0
 	case r.ContentLength <= limit:
+	case x.asking: // the engine tells the client to send it
+		limit = 0
 	case x.admits && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:
@@ -98,6 +94,7 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 	if limit == 0 {
 		return nil, errTooMuch
 	}
+	x.asking = false // reading the body tells the client to send it
 	body := x.scratch[:0]
 	deadline := newReadDeadline(x)
 	for {
@@ -297,11 +294,10 @@ func (b *clientBody) finish(x *exchange) {
 	default:
 		if x.asking && !b.begun.Load() { // it was not told to send, but may be tired of waiting for that
 			_, _ = x.w.Write(nil) // now reading does not tell it to
-			b.body = x.r.Body     // nothing of it is sent, so nothing of it is planned
 			b.deadline.untilDiscarded(time.Now())
 		}
 		_ = control.Flush()
-		if !b.drain() {
+		if !b.drain(x.r.Body) {
 			x.hangUp()
 		}
 	}
@@ -312,13 +308,14 @@ func (b *clientBody) finish(x *exchange) {
 }
 
 // drain reads the rest of the body, as the engines do: many clients look for an answer only when they have sent
-// everything. net/http would read 256 KiB and close the connection. It reports whether nothing more can come.
-func (b *clientBody) drain() bool {
+// everything. net/http would read 256 KiB and close the connection. It reports whether nothing more can come. It reads the
+// body as it comes, and not as it was to be sent: of that another goroutine may still be reading a part.
+func (b *clientBody) drain(body io.Reader) bool {
 	rest := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(rest)
 	for {
 		b.deadline.push()
-		if _, err := b.body.Read(rest[:]); err != nil {
+		if _, err := body.Read(rest[:]); err != nil {
 			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the client has left
 		}
 	}

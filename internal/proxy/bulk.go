@@ -271,9 +271,8 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 // that another node can be tried if it was not sent, else the beginning.
 func (x *exchange) holdBulk() bool {
 	b, o, limit := x.bulk, &x.p.o.Bulk, x.p.o.MaxHeldBody
-	x.asking = x.asking && x.r.ContentLength > limit // as in hold
 	switch {
-	case x.asking:
+	case x.asking && x.r.ContentLength > limit: // as in hold
 		return x.holdFrom(b, 0)
 	case x.r.ContentLength > limit:
 		return x.holdFrom(b, bulkPrefix)

@@ -112,7 +112,6 @@ func TestReadsByIDThatPass(t *testing.T) {
 		{"GET", "/id*/_doc/" + id, "", "not_one_index"},
 		{"GET", "/lone/_doc/" + id, "", "no_choice"},
 		{"GET", "/new/_doc/" + id, "", "unknown_target"},
-		{"GET", "/idx/_doc/" + id, `{"query":{}}`, "body_too_large"},
 		{"POST", "/idx/_termvectors/" + id, `{"_id":"other"}`, "unreadable_body"},
 		{"POST", "/idx/_mget", `{"ids":"1"}`, "unreadable_body"},
 		{"POST", "/idx/_mget", `{"ids":["` + strings.Repeat("x", 1000) + `"]}`, "body_too_large"},
@@ -130,6 +129,20 @@ func TestReadsByIDThatPass(t *testing.T) {
 		})
 	}
 	require.Equal(t, []string{"layout of new"}, h.learned)
+}
+
+// A get that has a body is no other request: the engine refuses it.
+func TestAGetWithABody(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	h.answer = respond(http.StatusBadRequest, `{"error":"it takes no body"}`)
+	uri := "/idx/_doc/" + idIn(0)
+	resp, body := h.do("GET", uri, `{"query":{}}`, explainHeader, "1")
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	require.Equal(t, `{"error":"it takes no body"}`, body)
+	require.Contains(t, resp.Header.Get(decisionHeader), "reason=ranked;")
+	last := h.seen()[1]
+	require.Equal(t, []string{uri, `{"query":{}}`}, []string{last.uri, last.body})
 }
 
 // What the engine says of a read stands: it has tried every copy.

@@ -8,7 +8,6 @@ import (
 // choose chooses the copies for the request. If x.first stays nil the request passes, for
 // x.Reason.
 func (x *exchange) choose() {
-	defer x.followRule()
 	if x.steering() == es.SteerItems {
 		if x.Reason == "" {
 			x.chooseItems(x.now)

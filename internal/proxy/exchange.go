@@ -177,8 +177,7 @@ func small(b []byte) []byte {
 // steering is how the request is steered, if it is.
 func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
 
-// gone reports whether the client has left. It looks at the connection: of a short request
-// nobody else does.
+// gone reports whether the client has left. It looks at the connection: the system may not have told yet.
 func (x *exchange) gone() bool {
 	if x.knownGone() {
 		return true
@@ -213,7 +212,6 @@ type try struct {
 	leased   bool
 	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
 	abandoned bool
-	paid      float64 // what it took of the budget of hedges
 	answer
 }
 

@@ -306,7 +306,7 @@ func testConnectionsAreAwaited(t *testing.T, why error, often int64) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	h := start(t, 3, func(o *Options) { o.Leg.Dial, o.Leg.MaxIdle = dial, -1 })
+	h := start(t, 3, func(o *Options) { o.Leg.Dial, o.Leg.MaxIdle = dial, 0 })
 	for _, request := range [][2]string{{"POST", "/idx/_search"}, {"GET", "/_cat/nodes"}, {"PUT", "/idx/_doc/1"}} {
 		late.Store(often)
 		resp, _ := h.do(request[0], request[1], `{}`)

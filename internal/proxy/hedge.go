@@ -47,8 +47,7 @@ func (x *exchange) overdue() {
 	defer x.release()
 	now := time.Now()
 	x.mu.Lock()
-	if !x.armed || x.Attempts[0].Outcome != "" { // it has ended meanwhile, and another may follow it
-		x.armed = false
+	if !x.waitsForFirst() {
 		x.mu.Unlock()
 		return
 	}
@@ -59,30 +58,31 @@ func (x *exchange) overdue() {
 	x.mu.Unlock()
 	second := x.second(now, probed)
 	x.mu.Lock()
-	next := x.machine.Overdue(second != nil, x.overdueAt.Sub(now))
-	if !x.armed || next.Do == attempt.Wait {
-		x.armed = false
+	next := attempt.Action{Do: attempt.Wait}
+	if x.waitsForFirst() {
+		next = x.machine.Overdue(second != nil && x.p.pays(&x.first.decision), x.overdueAt.Sub(now))
+	}
+	if next.Do == attempt.Hedge {
+		x.sent(second, record.Hedge, now)
 		x.mu.Unlock()
-		if second != nil {
-			x.p.hedges.Refund(second.paid)
-			second.release()
-		}
+		x.send(second)
+		next, _ = x.ended(second)
+		x.handOver(next)
 		return
 	}
-	if next.Do != attempt.Hedge {
+	if next.Do != attempt.Wait {
 		x.lookInto(next.Do, now)
 		x.refs.Add(1)
 		x.timer.Reset(next.After)
-		x.mu.Unlock()
-		return
 	}
-	x.armed = false
-	x.sent(second, record.Hedge, now)
 	x.mu.Unlock()
-	x.send(second)
-	next, _ = x.ended(second)
-	x.handOver(next)
+	if second != nil {
+		second.release()
+	}
 }
+
+// waitsForFirst reports whether the first attempt is under way, and another one may be sent beside it. x.mu is held.
+func (x *exchange) waitsForFirst() bool { return x.armed && x.Attempts[0].Outcome == "" }
 
 // lookInto has the nodes of the first attempt asked, or probed. x.mu is held.
 func (x *exchange) lookInto(how attempt.Do, now time.Time) {
@@ -114,8 +114,7 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.full.Load() || x.gone() {
 		return nil
 	}
-	free := p.o.Selector.EjectedSince(first)
-	if !free && !p.hedges.Left() {
+	if !p.hedges.Left() && !p.o.Selector.EjectedSince(first) {
 		x.countUnmade()
 		return nil
 	}
@@ -126,15 +125,15 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	if past(first) && t.rewrite() && x.pick(t, now) &&
 		// Through the same address it may wait at the same coordinating node.
 		(t.upstream != x.first.upstream || past(&selection.Decision{Nodes: first.Nodes})) {
-		if free {
-			return t
-		}
-		if t.paid = p.hedges.Spend(); t.paid > 0 {
-			return t
-		}
+		return t
 	}
 	t.release()
 	return nil
+}
+
+// pays takes a second attempt beside first from the budget, if it needs any. It reports whether there may be one.
+func (p *Proxy) pays(first *selection.Decision) bool {
+	return p.o.Selector.EjectedSince(first) || p.hedges.Spend()
 }
 
 // countUnmade counts, once for each request, that there was no budget for a second attempt.

@@ -163,10 +163,9 @@ func (m *multiSearch) describe(t *try) {
 // lead returns the decision about the first steered item.
 func (m *multiSearch) lead() *itemSearch { return m.byKey[keyOf(m.items[m.first])] }
 
-// leaseItems counts the steered items as outstanding. The coordinating node is that of
+// lease counts the steered items as outstanding. The coordinating node is that of
 // the request, whatever was chosen for each target.
-func (t *try) leaseItems(now time.Time) {
-	m := t.x.items
+func (m *multiSearch) lease(t *try, now time.Time) {
 	lead := m.lead()
 	for _, s := range m.searches {
 		if s.items == 0 {

@@ -196,7 +196,7 @@ func (t *try) judgeOwn() {
 		t.judgeFailure()
 	case unavailable(status) && x.steering() == es.SteerByID:
 		t.cause = attempt.EngineError
-	case status == http.StatusOK && (x.rule.Answers || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
+	case status == http.StatusOK && (x.rule.Steered > 1 || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
 		t.judgeShards()
 	}
 }

@@ -20,7 +20,7 @@ func TestForWantOfADescriptorOneNodeIsTriedAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var dials atomic.Int64
 	h := start(t, 3, func(o *Options) {
-		o.Leg.MaxIdle = -1
+		o.Leg.MaxIdle = 0
 		o.Leg.Dial = func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			cancel()

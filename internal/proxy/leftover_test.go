@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,4 +157,27 @@ func TestOnlyTheExpectationThatEnginesKnowIsPassedOn(t *testing.T) {
 			require.Equal(t, passed, seen[0].header["Expect"], lines)
 		}
 	}
+}
+
+// unread is a body that nobody is to read any more.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("it is read, as for a node")
+	return 0, io.EOF
+}
+
+func (unread) Close() error { return nil }
+
+// What a client still sends after an early answer is read as it comes. What makes of it what a node gets may be at work for one
+// still, on a goroutine of its own, and does not work for two.
+func TestTheRestOfABodyIsNotReadAsForANode(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/_msearch", strings.NewReader("rest"))
+	x := &exchange{p: &Proxy{}, w: httptest.NewRecorder(), r: r}
+	x.complete = true
+	b := &clientBody{body: unread{t}, deadline: newReadDeadline(x)}
+	b.finish(x)
+	rest, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Empty(t, rest)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,5 +219,24 @@ func TestWhatIsSentOnceDoesNotCountForSearches(t *testing.T) {
 	for i, n := range h.proxy.Nodes() {
 		require.Equal(t, before[i].Parts.ResponseTime, n.Parts.ResponseTime)
 		require.Equal(t, selection.Fine.String(), n.State)
+	}
+}
+
+// What is sent through a node counts there as long as it is under way, whatever becomes of it on others.
+func TestWhatIsUnderWayCountsAtItsCoordinatingNode(t *testing.T) {
+	h := start(t, 3, nil)
+	var counted atomic.Int64
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		for _, n := range h.proxy.Nodes() {
+			counted.Add(n.Coordinating)
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	for _, uri := range []string{
+		"/idx/_search", "/idx/_explain/1", "/idx/_async_search", "/idx/_pit?keep_alive=1m", "/idx/_search?scroll=1m", "/idx/_refresh",
+	} {
+		counted.Store(0)
+		h.do("POST", uri, `{}`)
+		require.EqualValues(t, 1, counted.Load(), uri)
 	}
 }

@@ -23,8 +23,8 @@ func (x *exchange) rewrite() {
 		x.Reason = reasonTooLong
 		x.first.release()
 		x.first = nil
-		x.followRule()
 	}
+	x.followRule()
 	if x.bulk != nil {
 		x.bulk.sending(x.now)
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"time"
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/es"
@@ -11,9 +10,8 @@ import (
 // rule is one row of the table of what is done with each kind of request.
 type rule struct {
 	attempt.Rule
-	judge    func(t *try)                // finds whether the answer may be the client's
-	lease    func(t *try, now time.Time) // counts the attempt as outstanding on the nodes listed; nil: it is not counted
-	searches bool                        // its response time counts for the nodes, if it is steered; its repetitions are charged to the budget of searches
+	judge    func(t *try) // finds whether the answer may be the client's
+	searches bool         // its response time counts for the nodes, if it is steered; its repetitions are charged to the budget of searches
 }
 
 // ruleOf is the table: how requests of each way of steering are sent. A request that
@@ -22,13 +20,13 @@ type rule struct {
 func ruleOf(steering es.Steering) rule {
 	switch steering {
 	case es.SteerSearch:
-		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, searches: true}
+		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true}, judge: (*try).judgeSearch, searches: true}
 	case es.SteerOnce:
 		return rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
 	case es.SteerByID:
-		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeRead, lease: (*try).leaseRead}
+		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeRead}
 	case es.SteerItems:
-		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeItems, lease: (*try).leaseItems}
+		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeItems}
 	default:
 		return rule{}
 	}
@@ -56,9 +54,3 @@ func (x *exchange) followRule() {
 func (x *exchange) createsState() bool {
 	return x.request.Scroll || x.Operation == es.Scroll || x.steering() == es.SteerOnce
 }
-
-// leaseSearch counts a search as outstanding on every node listed.
-func (t *try) leaseSearch(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, 1, now) }
-
-// leaseRead counts a read by id: it is load, and no shard query.
-func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, 0, now) }

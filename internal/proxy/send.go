@@ -28,7 +28,7 @@ func (x *exchange) send(t *try) {
 	} else {
 		t.judgeOwn()
 	}
-	if t.cause == attempt.Good && t.brokeOff() && x.rule.Repeatable && x.rule.Answers {
+	if t.cause == attempt.Good && t.brokeOff() && x.rule.Repeatable && x.rule.Steered > 1 {
 		t.err = fmt.Errorf("answer of %s: %w", t.upstream.node.Name, t.readErr)
 		t.cause = attempt.Transport
 		t.discard()

@@ -10,8 +10,8 @@ import (
 // read reads from a socket that does not block.
 func read(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p, 0) }
 
-// Write writes to a socket that does not block.
-func Write(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_WRITE, fd, p, 0) }
+// write writes to a socket that does not block.
+func write(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_WRITE, fd, p, 0) }
 
 func peek(fd uintptr) (int, error) {
 	var b [1]byte

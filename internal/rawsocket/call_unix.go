@@ -8,8 +8,8 @@ import "syscall"
 // through package syscall.
 func read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
 
-// Write writes to a socket that does not block.
-func Write(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
+// write writes to a socket that does not block.
+func write(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
 
 func peek(fd uintptr) (int, error) {
 	var b [1]byte

@@ -22,7 +22,7 @@ func TestHangups(t *testing.T) {
 			require.True(t, h.Watch(ours, func() { told <- struct{}{} }))
 			_, err := theirs.Write([]byte("a"))
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return readable(t, ours) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return ours.Readable() }, time.Minute, time.Millisecond)
 			require.Empty(t, told, "data is no end")
 			require.NoError(t, end(theirs))
 			<-told

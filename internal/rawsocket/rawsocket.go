@@ -20,6 +20,7 @@ type Conn struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	in, out transfer
+	turn    *turn // nil until it is first needed
 }
 
 // transfer is the reading or the writing of a connection.
@@ -46,7 +47,7 @@ func (t *transfer) read(fd uintptr) (done bool) {
 
 func (t *transfer) write(fd uintptr) (done bool) {
 	for t.n < len(t.p) {
-		n, err := Write(fd, t.p[t.n:])
+		n, err := write(fd, t.p[t.n:])
 		if err != nil {
 			t.err = err
 			return !errors.Is(err, syscall.EAGAIN)
@@ -111,11 +112,4 @@ func (c *Conn) Ended() (ended bool) {
 		ended = n <= 0 && !errors.Is(err, syscall.EAGAIN)
 	})
 	return ended
-}
-
-// Readable reports whether reading would not wait: there are bytes, the end of the
-// connection, or an error.
-func Readable(fd uintptr) bool {
-	_, err := peek(fd)
-	return !errors.Is(err, syscall.EAGAIN)
 }

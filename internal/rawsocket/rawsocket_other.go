@@ -13,3 +13,9 @@ func Of(c *net.TCPConn) *Conn { return &Conn{TCPConn: c} }
 
 // Ended is not known here.
 func (c *Conn) Ended() bool { return false }
+
+// Readable is not known here without reading.
+func (c *Conn) Readable() bool { return false }
+
+// Send writes p.
+func (c *Conn) Send(p []byte, _ bool) (wrote int, err error) { return c.Write(p) }

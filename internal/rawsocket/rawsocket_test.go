@@ -156,14 +156,34 @@ func TestEnded(t *testing.T) {
 	_, err := theirs.Write([]byte("a"))
 	require.NoError(t, err)
 	require.NoError(t, theirs.CloseWrite())
-	require.Eventually(t, func() bool { return readable(t, ours) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return ours.Readable() }, time.Minute, time.Millisecond)
 	require.False(t, ours.Ended(), "something is still to be read")
 }
 
-func readable(t *testing.T, c *rawsocket.Conn) (yes bool) {
-	t.Helper()
-	raw, err := c.SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { yes = rawsocket.Readable(fd) }))
-	return yes
+// What is sent is answered, unless something came before.
+func TestSend(t *testing.T) {
+	ours, theirs := pair(t)
+	var b [4]byte
+	for _, idle := range []bool{false, true} {
+		go func() {
+			n, _ := theirs.Read(b[:])
+			_, _ = theirs.Write(b[:n])
+		}()
+		n, err := ours.Send([]byte("ping"), idle)
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		require.True(t, ours.Readable())
+		got := make([]byte, 4)
+		_, err = io.ReadFull(ours, got)
+		require.NoError(t, err)
+		require.Equal(t, "ping", string(got))
+		require.False(t, ours.Readable())
+	}
+	require.NoError(t, theirs.CloseWrite())
+	require.Eventually(t, ours.Readable, time.Minute, time.Millisecond)
+	n, err := ours.Send([]byte("ping"), true)
+	require.Zero(t, n)
+	require.ErrorIs(t, err, rawsocket.ErrStale)
+	require.NoError(t, ours.Close())
+	require.True(t, ours.Readable(), "reading would fail")
 }

@@ -77,7 +77,7 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("open the %s log: %w", o.Name, err)
 	}
 	l := &Log{
-		o: o, out: out,
+		o: o, out: out, torn: out.torn,
 		queue:   make(chan Line, queueLength),
 		reopen:  make(chan struct{}, 1),
 		closing: make(chan struct{}),
@@ -153,6 +153,9 @@ func (l *Log) drain() {
 
 // add formats a line.
 func (l *Log) add(line Line) {
+	if l.lines == 0 && l.torn {
+		l.buffer.WriteByte('\n') // which ends that line
+	}
 	r := slog.NewRecord(line.At.UTC().Truncate(time.Millisecond), l.o.Level, l.o.Message, 0)
 	r.AddAttrs(line.Attrs()...)
 	_ = l.handler.Handle(context.Background(), r) // to memory
@@ -177,9 +180,7 @@ func (l *Log) flush() {
 		l.torn = text[n-1] != '\n'
 	}
 	l.buffer.Reset()
-	if l.lines = 0; l.torn {
-		l.buffer.WriteByte('\n') // which ends that line
-	}
+	l.lines = 0
 }
 
 // openAnew opens the output again.
@@ -190,7 +191,9 @@ func (l *Log) openAnew() {
 		return
 	}
 	l.out.close()
-	l.out = out
+	if l.out = out; out.file != nil {
+		l.torn = out.torn
+	}
 }
 
 func (l *Log) complain(err error) {

@@ -73,6 +73,29 @@ func TestAFileIsAppendedTo(t *testing.T) {
 	require.Len(t, read(t, filepath.Join(dir, "access.log")), 2)
 }
 
+// As after a restart while the disk was full.
+func TestAFileThatEndsWithinALineIsContinuedOnTheNext(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "access.log"), []byte(`{"tim`), 0o600))
+	l, file := openIn(t, dir)
+	l.Write(line(1))
+	require.Eventually(t, func() bool { return len(read(t, file)) == 2 }, patience, time.Millisecond)
+	require.Equal(t, `{"tim`, read(t, file)[0])
+	require.True(t, json.Valid([]byte(read(t, file)[1])))
+	anew := func() {
+		l.Reopen()
+		require.Eventually(t, func() bool { return len(l.reopen) == 0 }, patience, time.Millisecond)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"tim`), 0o600))
+	anew()
+	require.NoError(t, os.Rename(file, file+".1")) // to make room
+	anew()
+	l.Write(line(2))
+	require.NoError(t, l.Close(t.Context()))
+	require.Len(t, read(t, file), 1)
+	require.True(t, json.Valid([]byte(read(t, file)[0])))
+}
+
 func TestEveryLineIsWrittenOrCounted(t *testing.T) {
 	const writers, each = 8, 2000
 	l, file := openIn(t, t.TempDir())

@@ -15,6 +15,7 @@ const filePermissions = 0o640
 type output struct {
 	io.Writer
 	file *os.File // to be closed; nil for standard output and error
+	torn bool     // the file ends within a line, as where the disk was full
 }
 
 // open opens an output by its name.
@@ -37,7 +38,23 @@ func open(name string) (output, error) {
 	case err != nil:
 		return output{}, err
 	}
-	return output{Writer: file, file: file}, nil
+	return output{Writer: file, file: file, torn: torn(name)}, nil
+}
+
+// torn reports whether a file ends within a line.
+func torn(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // writable reports whether a log may be written to this: a file or a character device. Of a pipe or socket nobody may read

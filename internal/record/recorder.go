@@ -54,11 +54,8 @@ const (
 	ringCount
 )
 
-// ring keeps the last records.
-type ring struct {
-	records []*Record
-	next    int // where the next record goes when the ring is full
-}
+// ring keeps the last records, the oldest first.
+type ring []*Record
 
 // NewRecorder returns a Recorder that records nothing until [Recorder.Use].
 func NewRecorder() *Recorder {
@@ -72,9 +69,7 @@ func (r *Recorder) Use(rules Rules) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.rings {
-		newest := r.rings[i].newest()
-		r.rings[i] = ring{records: newest[:min(len(newest), rules.Keep)]}
-		slices.Reverse(r.rings[i].records)
+		r.rings[i] = r.rings[i].last(rules.Keep)
 	}
 	r.rules.Store(&rules)
 }
@@ -83,8 +78,8 @@ func (r *Recorder) Use(rules Rules) {
 func (r *Recorder) Last(limit int) []*Record {
 	r.mu.Lock()
 	all := []*Record{}
-	for i := range r.rings {
-		all = append(all, r.rings[i].newest()...)
+	for _, ring := range r.rings {
+		all = append(all, ring...)
 	}
 	r.mu.Unlock()
 	slices.SortStableFunc(all, func(a, b *Record) int { return b.ended.Compare(a.ended) })
@@ -154,24 +149,12 @@ func (r *Recorder) keep(rec *Record, most int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rings[i].add(rec, most)
+	r.rings[i] = append(r.rings[i], rec).last(most)
 }
 
-// add appends a record, in place of the oldest once there are most of them.
-func (r *ring) add(rec *Record, most int) {
-	if len(r.records) < most {
-		r.records = append(r.records, rec)
-		return
-	}
-	r.records[r.next] = rec
-	r.next = (r.next + 1) % len(r.records)
-}
-
-// newest returns the records, newest first.
-func (r *ring) newest() []*Record {
-	out := make([]*Record, 0, len(r.records))
-	for i := range r.records {
-		out = append(out, r.records[(r.next+len(r.records)-1-i)%len(r.records)])
-	}
-	return out
+// last returns the last records, so many at most.
+func (r ring) last(most int) ring {
+	over := max(0, len(r)-most)
+	clear(r[:over]) // what is before a slice stays in memory
+	return r[over:]
 }

@@ -47,6 +47,34 @@ func TestKindsDoNotDisplaceEachOther(t *testing.T) {
 	require.ElementsMatch(t, kinds, kept)
 }
 
+// Records outlive a reload as far as there is room for them then.
+func TestTheNewestAreKept(t *testing.T) {
+	r := NewRecorder()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs/_search", http.NoBody)
+	began, taken := time.Now(), 0
+	keep := func(room, more int, want ...float64) {
+		t.Helper()
+		r.Use(Rules{Slow: time.Second, Keep: room})
+		for range more {
+			taken++
+			var trail Trail
+			trail.Reset(began)
+			r.Take(&trail, request, began.Add(time.Duration(taken)*time.Second), undecided{})
+		}
+		got := []float64{}
+		for _, one := range r.Last(10) {
+			got = append(got, one.Duration/1000)
+		}
+		require.Equal(t, want, got)
+	}
+	keep(3, 5, 5, 4, 3)
+	keep(2, 0, 5, 4)
+	keep(4, 3, 8, 7, 6, 5)
+	keep(4, 0, 8, 7, 6, 5)
+	require.Len(t, r.Last(1), 1)
+	keep(0, 1, []float64{}...)
+}
+
 // A field that is absent in /slow is absent in a line, too.
 func TestALineHasTheFieldsOfItsRecord(t *testing.T) {
 	var trail Trail

@@ -22,15 +22,14 @@ type scripted struct {
 	records map[string]any
 	record  func() any // in place of records, if it is not nil
 	folded  string
-	explain any // or a func() any
+	fold    func() string // in place of folded, if it is not nil
+	explain any           // or a func() any
 	slow    func() any
 	token   string // that a switch needs, if it is not empty
 }
 
 func (s *scripted) Ready() error          { return nil }
-func (s *scripted) Mode() string          { return "route" }
 func (s *scripted) Status() admin.Status  { return s.status() }
-func (s *scripted) SetMode(string) error  { return s.setErr }
 func (s *scripted) History(time.Time) any { return map[string]any{"at": []string{}, "nodes": []any{}} }
 
 func (s *scripted) Slow(int) any {
@@ -57,6 +56,9 @@ func (s *scripted) Spike(id string) (any, bool) {
 
 func (s *scripted) Folded(id string) (string, bool) {
 	_, ok := s.records[id]
+	if s.fold != nil {
+		return s.fold(), ok
+	}
 	return s.folded, ok
 }
 
@@ -73,8 +75,10 @@ func (s *scripted) serve(t *testing.T) string {
 	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
 		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
-		Access: func() admin.Access { return access },
+		Version: "1.2.3", Quit: quit, Access: func() admin.Access { return access },
+		Switches: map[string]admin.Switch{"routing": {
+			Modes: []string{"route", "observe", "off"}, Get: func() string { return "route" }, Set: func(string) error { return s.setErr },
+		}},
 	}))
 	t.Cleanup(func() {
 		close(quit)

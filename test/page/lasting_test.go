@@ -85,6 +85,40 @@ func TestHowLongASpikeLastsIsToldByTheClockOfSidestep(t *testing.T) {
 	require.Regexp(t, `^es-3 has been slow for \d\d s: `, tab.text("#title"))
 }
 
+// A spike that has ended may go on within 15 s, and its cause is named anew when its record is closed.
+func TestARecordMayChangeForAWhileAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	record := mergeSpike("s1")
+	record["ended"] = time.Now().UTC()
+	var asked atomic.Int64
+	tab := open(t, (&scripted{records: map[string]any{"s1": record}, folded: stacks(), record: func() any {
+		copied := maps.Clone(record)
+		if asked.Add(1) > 2 {
+			copied["cause"] = "gc_pause"
+		}
+		return copied
+	}}).serve(t), "/spikes/s1", desktop())
+	tab.awaitText("#title", ": garbage collection")
+	tab.await(`document.querySelector("#cause .cause").innerText.startsWith("garbage collection")`)
+}
+
+// A connection may die under the question for the stacks, too.
+func TestStacksThatDoNotComeAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	var asked atomic.Int64
+	base := (&scripted{records: map[string]any{"s1": mergeSpike("s1")}, fold: func() string {
+		if asked.Add(1) == 1 {
+			<-ended
+		}
+		return stacks()
+	}}).serve(t)
+	t.Cleanup(func() { close(ended) }) // before the server ends
+	tab := open(t, base, "/spikes/s1", desktop())
+	tab.awaitText("#title", "es-3 was slow for 40 s")
+	tab.await(`document.querySelector(".flame .frame") && document.querySelector("#problem").hidden`)
+}
+
 // A record of which text is selected is not drawn again meanwhile. Then what came since is there.
 func TestARecordOfWhichTextIsSelectedStays(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,6 +114,60 @@ func TestTheTitleTellsThatSidestepIsGone(t *testing.T) {
 	})
 }
 
+// A proxy on the way may answer with a page of its own, as to log in.
+func TestAPageOfSomethingElseIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	at, err := url.Parse(allFine().serve(t))
+	require.NoError(t, err)
+	var out atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if out.Load() {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<p>Log in</p>")
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	tab := open(t, server.URL, "/", desktop())
+	tab.awaitText("#link", "live")
+	tab.tolerate(func() {
+		out.Store(true)
+		server.CloseClientConnections()
+		tab.awaitText("#old", "The connection to sidestep is gone")
+		tab.tabTo(`#switch [data-mode="off"]`)
+		tab.press("Enter")
+		tab.tabTo("#switch-confirm")
+		tab.press("Enter")
+		tab.awaitText("#switch-error", "Not switched: ")
+		out.Store(false)
+		tab.awaitText("#link", "live")
+	})
+}
+
+// A proxy may gather what comes before it passes any of it on.
+func TestThePageBehindAProxyThatGathersEvents(t *testing.T) {
+	t.Parallel()
+	at, err := url.Parse(allFine().serve(t))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			<-r.Context().Done()
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	tab := open(t, server.URL, "/", desktop())
+	tab.awaitText("#link", "every 10 s")
+	tab.awaitText("#headline-text", "All 2 nodes fine.")
+	tab.changes("#at")
+	require.Equal(t, "every 10 s", tab.text("#link"))
+	require.True(t, eval[bool](tab, `document.querySelector("#old").hidden`))
+}
+
 // What is not answered is not asked again meanwhile: the questions would pile up in the browser, and sidestep would have to
 // answer all of them once it can.
 func TestQuestionsWaitForTheirAnswers(t *testing.T) {
@@ -132,7 +190,7 @@ func TestQuestionsWaitForTheirAnswers(t *testing.T) {
 	tab.awaitText("#headline-text", "All 2 nodes fine.")
 	tab.lookAt(true) // it asks about slow requests, as it does in time
 	tab.await(`performance.now() > 7000`)
-	require.Equal(t, []string{"/explain?target=x", "/history?seconds=300", "/slow?limit=20"}, eval[[]string](tab, `asked.sort()`))
+	require.Equal(t, []string{"/explain?target=x", "/history?seconds=300", "/slow?limit=20"}, eval[[]string](tab, `asked.filter((path) => path !== "/status").sort()`))
 }
 
 // While there are few words for many nodes.

@@ -57,6 +57,19 @@ func TestFlameGraphByKeyboard(t *testing.T) {
 	tab.reachesAll()
 }
 
+// In a narrow window what is told of a frame takes more lines than of another.
+func TestTheFocusStaysInTheFlameGraph(t *testing.T) {
+	tab := open(t, (&scripted{records: map[string]any{"s1": mergeSpike("s1")}, folded: stacks()}).serve(t), "/spikes/s1", phone())
+	tab.await(`document.querySelector(".flame .frame")`)
+	tab.tabTo(`.frame[tabindex="0"]`)
+	height := `document.querySelector(".frame-told").offsetHeight`
+	before := eval[float64](tab, height)
+	tab.press("ArrowDown")
+	require.Greater(t, eval[float64](tab, height), before)
+	eval[bool](tab, `new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(() => then(true))))`)
+	require.True(t, eval[bool](tab, `document.activeElement.matches(".frame")`))
+}
+
 func TestSpikeThatIsGone(t *testing.T) {
 	base := (&scripted{}).serve(t)
 	tab := open(t, base, "/ui/icon.svg", desktop())

@@ -14,7 +14,7 @@ func dataPlane() row {
 			queries: []query{{`sum by (operation) (rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "{{operation}}"}},
 		},
 		{
-			title: "Requests that failed", unit: "reqps", stacked: true, about: "By outcome: client_error (4xx but 429), engine_error (429, 5xx), partial (shards failed on every attempt), cut_off (the node broke the answer off), unreachable (no node), canceled (the client left).",
+			title: "Requests that failed", unit: "reqps", stacked: true, about: "By outcome: client_error (4xx but 429), engine_error (429, 5xx), partial (shards failed on every attempt), cut_off (the node broke the answer off), unreachable (no node), refused (429 by admission), canceled (the client left).",
 			queries: []query{{`sum by (outcome) (rate(sidestep_requests_total{SEL, outcome!="ok"}[$__rate_interval]))`, "{{outcome}}"}},
 		},
 		{

@@ -20,12 +20,9 @@ type report struct {
 // Check has sidestep look at its cluster and prints what it found. problem says
 // whether there is one.
 func Check(ctx context.Context, c *Client, out io.Writer, f Format) (problem bool, err error) {
-	raw, err := c.get(ctx, "check", nil)
-	if err != nil {
-		return false, err
-	}
 	var r report
-	if err := c.read(raw, &r); err != nil {
+	raw, err := c.ask(ctx, question{path: "check"}, &r)
+	if err != nil {
 		return false, err
 	}
 	problem = r.Level == "problem"

@@ -92,21 +92,18 @@ func (o Options) tls() (*tls.Config, error) {
 // Close gives the connections back.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// get asks for path and returns the answer as it came. Errors say what to do.
-func (c *Client) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
-	return c.ask(ctx, question{method: http.MethodGet, path: path, query: query})
-}
-
 // question is a request to the admin listener.
 type question struct {
-	method, path string
-	query        url.Values
-	body         []byte
-	token        string // empty: none
+	method string // GET if empty
+	path   string
+	query  url.Values
+	body   []byte
+	token  string // empty: none
 }
 
-// ask asks and returns the answer as it came. Errors say what to do.
-func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
+// ask asks, reads the answer into what is given, if anything is, and returns it as it
+// came. Errors say what to do.
+func (c *Client) ask(ctx context.Context, q question, into any) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	u := c.base.JoinPath(q.path)
@@ -137,7 +134,10 @@ func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
 	if !json.Valid(body) {
 		return nil, fmt.Errorf("what answers on %s is no admin listener of sidestep (--admin)", c.base.Host)
 	}
-	return body, nil
+	if into != nil {
+		err = c.read(body, into)
+	}
+	return body, err
 }
 
 // notFound is what an admin listener says with its answer 404.
@@ -194,15 +194,6 @@ func (c *Client) inWords(err error) error {
 		err = u.Err
 	}
 	return fmt.Errorf("cannot ask %s: %w", host, err)
-}
-
-// decode asks for path and reads the answer into v.
-func (c *Client) decode(ctx context.Context, path string, query url.Values, v any) error {
-	raw, err := c.get(ctx, path, query)
-	if err != nil {
-		return err
-	}
-	return c.read(raw, v)
 }
 
 // read reads an answer.

@@ -21,16 +21,16 @@ func Drain(ctx context.Context, c *Client, out io.Writer, f Format, d Draining) 
 	if err != nil {
 		return err
 	}
-	raw, err := c.ask(ctx, question{method: http.MethodPut, path: "-/drain", body: body, token: d.Token})
+	raw, err := c.ask(ctx, question{method: http.MethodPut, path: "-/drain", body: body, token: d.Token}, nil)
 	switch {
 	case err != nil:
 		return err
 	case f == JSON:
 		return indented(out, raw)
 	case d.Length == 0:
-		printf(out, "%s is drained no longer", Printable(d.Node))
+		printf(out, "%s is drained no longer", d.Node)
 	default:
-		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", Printable(d.Node), d.Length)
+		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", d.Node, d.Length)
 	}
 	return nil
 }

@@ -78,12 +78,9 @@ func Explain(ctx context.Context, c *Client, out io.Writer, f Format, q Question
 	}
 	asked := time.Now()
 	for {
-		raw, err := c.get(ctx, "explain", query)
-		if err != nil {
-			return err
-		}
 		var e explanation
-		if err := c.read(raw, &e); err != nil {
+		raw, err := c.ask(ctx, question{path: "explain", query: query}, &e)
+		if err != nil {
 			return err
 		}
 		learning := e.Reason == "unknown_target" || q.Bulk && e.Reason == "unknown" || q.Routing != "" && len(e.Shards) > 0 && !e.Exact
@@ -178,11 +175,7 @@ func (e explanation) table(out io.Writer) {
 		for _, c := range shard.Copies {
 			cells := []string{name, c.Node, c.State, optional(c.Rank, figure)}
 			for _, part := range []float64{c.Parts.ResponseTime, c.Parts.ServiceTime, c.Parts.Queue, c.Parts.Outstanding} {
-				if c.Rank == nil {
-					cells = append(cells, unknown)
-					continue
-				}
-				cells = append(cells, figure(part))
+				cells = append(cells, measured(c.Rank, part))
 			}
 			g.row(append(cells, c.chosen(e.lists()))...)
 			name = ""

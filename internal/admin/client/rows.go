@@ -11,16 +11,7 @@ import (
 // row is one node in the table of top.
 type row struct {
 	node
-	perSecond float64 // searches
-	hasRate   bool
-}
-
-// measured prints a part of the rank, if there are statistics.
-func (r row) measured(v float64) string {
-	if r.Rank == nil {
-		return unknown
-	}
-	return figure(v)
+	perSecond *float64 // searches; nil: not known
 }
 
 // rows joins nodes with their rates.
@@ -28,7 +19,9 @@ func rows(s status, r rates) []row {
 	out := make([]row, len(s.Nodes))
 	for i, n := range s.Nodes {
 		out[i] = row{node: n}
-		out[i].perSecond, out[i].hasRate = r.searches[n.ID]
+		if v, ok := r.searches[n.ID]; ok {
+			out[i].perSecond = &v
+		}
 	}
 	return out
 }
@@ -40,7 +33,7 @@ type column struct {
 	left  bool
 	tail  bool // of what is too long the end is shown: names differ there
 	text  func(r row) string
-	// less sorts what an operator looks for first: trouble, and much of it.
+	// compare sorts what an operator looks for first: trouble, and much of it.
 	compare func(a, b row) int
 }
 
@@ -53,17 +46,12 @@ func columns() []column {
 		{title: "NODE", width: 8, left: true, text: func(r row) string { return r.Name }, tail: true, compare: func(a, b row) int { return strings.Compare(a.Name, b.Name) }},
 		{title: "STATE", width: 12, left: true, text: func(r row) string { return r.State }, compare: func(a, b row) int { return cmp.Compare(trouble(b.State), trouble(a.State)) }},
 		number("RANK", 6, func(r row) string { return optional(r.Rank, figure) }, func(r row) float64 { return orZero(r.Rank) }),
-		number("RESP", 6, func(r row) string { return r.measured(r.Parts.ResponseTime) }, func(r row) float64 { return r.Parts.ResponseTime }),
-		number("SERV", 6, func(r row) string { return r.measured(r.Parts.ServiceTime) }, func(r row) float64 { return r.Parts.ServiceTime }),
-		number("QUEUE", 5, func(r row) string { return r.measured(r.Parts.Queue) }, func(r row) float64 { return r.Parts.Queue }),
+		number("RESP", 6, func(r row) string { return measured(r.Rank, r.Parts.ResponseTime) }, func(r row) float64 { return r.Parts.ResponseTime }),
+		number("SERV", 6, func(r row) string { return measured(r.Rank, r.Parts.ServiceTime) }, func(r row) float64 { return r.Parts.ServiceTime }),
+		number("QUEUE", 5, func(r row) string { return measured(r.Rank, r.Parts.Queue) }, func(r row) float64 { return r.Parts.Queue }),
 		number("OUT", 4, func(r row) string { return fmt.Sprint(r.Outstanding) }, func(r row) float64 { return float64(r.Outstanding) }),
 		number("SHARE", 5, func(r row) string { return fmt.Sprintf("%.0f%%", 100*r.Share) }, func(r row) float64 { return r.Share }),
-		number("SRCH/S", 6, func(r row) string {
-			if !r.hasRate {
-				return unknown
-			}
-			return figure(r.perSecond)
-		}, func(r row) float64 { return r.perSecond }),
+		number("SRCH/S", 6, func(r row) string { return optional(r.perSecond, figure) }, func(r row) float64 { return orZero(r.perSecond) }),
 		number("FAIL", 5, func(r row) string { return whole(r.Failures) }, func(r row) float64 { return float64(r.Failures) }),
 		number("POLL", 5, func(r row) string { return optional(r.PollAge, figure) }, func(r row) float64 { return orZero(r.PollAge) }),
 	}
@@ -75,10 +63,12 @@ const columnState = 1
 // unknown stands for what is not known.
 const unknown = "-"
 
-// trouble orders states: the more, the sooner somebody should look.
-func trouble(state string) int {
-	return slices.Index([]string{"fine", "unknown", "ramping", "busy", "slow", "failing", "unresponsive", "unreachable"}, state)
+// byTrouble are the states of nodes: the later one is, the sooner somebody should look.
+func byTrouble() []string {
+	return []string{"fine", "unknown", "ramping", "busy", "slow", "failing", "unresponsive", "unreachable"}
 }
+
+func trouble(state string) int { return slices.Index(byTrouble(), state) }
 
 // order sorts rows by a column, and what is alike there by name.
 func order(rows []row, by column, reverse bool) {
@@ -103,6 +93,14 @@ func optional(p *float64, text func(float64) string) string {
 		return unknown
 	}
 	return text(*p)
+}
+
+// measured prints a part of a rank, if there is one.
+func measured(rank *float64, part float64) string {
+	if rank == nil {
+		return unknown
+	}
+	return figure(part)
 }
 
 // figure prints a number in at most six characters.

@@ -136,7 +136,7 @@ func states(nodes []node) string {
 		return fmt.Sprintf("all %d nodes fine", polled) + beside
 	}
 	parts := []string{}
-	for _, state := range []string{"unreachable", "unresponsive", "failing", "slow", "busy", "ramping", "unknown", "fine"} {
+	for _, state := range slices.Backward(byTrouble()) {
 		if by[state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
 		}

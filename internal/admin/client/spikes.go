@@ -63,15 +63,12 @@ const moment = time.DateTime + " MST"
 
 // Spikes prints a list of the spikes on record.
 func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
-	raw, err := c.get(ctx, "spikes", nil)
-	if err != nil {
-		return err
-	}
 	var told struct {
 		Spikes []spike `json:"spikes"`
 		Off    bool    `json:"off"`
 	}
-	if err := c.read(raw, &told); err != nil {
+	raw, err := c.ask(ctx, question{path: "spikes"}, &told)
+	if err != nil {
 		return err
 	}
 	if f == JSON {
@@ -100,15 +97,12 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 
 // Spike prints one record: what was the cause, what speaks for it, and how it went.
 func Spike(ctx context.Context, c *Client, out io.Writer, f Format, id string) error {
-	raw, err := c.get(ctx, "spikes/"+url.PathEscape(id), nil)
+	var r record
+	raw, err := c.ask(ctx, question{path: "spikes/" + url.PathEscape(id)}, &r)
 	if errors.As(err, new(notFound)) {
 		return fmt.Errorf("there is no spike %s: sidestep spikes lists those on record", id)
 	}
 	if err != nil {
-		return err
-	}
-	var r record
-	if err := c.read(raw, &r); err != nil {
 		return err
 	}
 	if f == JSON {

@@ -43,7 +43,7 @@ func TopOnce(ctx context.Context, c *Client, out io.Writer, interval time.Durati
 
 // Status prints the status as the admin listener tells it.
 func Status(ctx context.Context, c *Client, out io.Writer) error {
-	raw, err := c.get(ctx, "status", nil)
+	raw, err := c.ask(ctx, question{path: "status"}, nil)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func Top(ctx context.Context, c *Client, o TopOptions) error {
 // status asks for the status.
 func (c *Client) status(ctx context.Context) (status, error) {
 	var s status
-	err := c.decode(ctx, "status", nil, &s)
+	_, err := c.ask(ctx, question{path: "status"}, &s)
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.NotPolled && n.State == "unknown" {
 			n.State = notPolled

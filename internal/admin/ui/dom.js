@@ -72,26 +72,29 @@ export const sidestepNow = () => Date.now() + ahead;
 
 const PATIENCE = 20000; // ms for each answer: the browser may not know that a connection is dead
 
-// getJSON reads a page of the admin listener. An answer that says no becomes an
+// getText reads a page of the admin listener. An answer that says no becomes an
 // Error with its words and its status. What changes something is waited for as long as it takes.
-export async function getJSON(path, options = {}) {
+export async function getText(path, options = {}) {
   const signal = options.method ? null : AbortSignal.timeout(PATIENCE);
   const answer = await fetch(path, { signal, ...options, headers: { Accept: "application/json", ...options.headers } });
   const at = Date.parse(answer.headers.get("Date"));
   if (!Number.isNaN(at)) ahead = at - Date.now();
   const text = await answer.text();
-  let value;
+  if (answer.ok) return text;
+  const failure = new Error(errorIn(text) || `${path} answered ${answer.status}`);
+  failure.status = answer.status;
+  throw failure;
+}
+
+// getJSON is getText of what is JSON. Anything else is not of sidestep, as a proxy's page to log in.
+export const getJSON = async (path, options) => JSON.parse(await getText(path, options));
+
+function errorIn(text) {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text).error;
   } catch {
-    value = { error: text.trim().slice(0, 200) };
+    return text.trim().slice(0, 200);
   }
-  if (!answer.ok) {
-    const failure = new Error(value.error || `${path} answered ${answer.status}`);
-    failure.status = answer.status;
-    throw failure;
-  }
-  return value;
 }
 
 // MARKS tell states apart by their shape, for whom colours do not.

@@ -76,6 +76,7 @@ export class Flame {
   #tree;
   #focus; // the frame that is as wide as the box
   #box;
+  #width; // of the box, as the graph is drawn
   #told;
   #whole = false;
   #full;
@@ -98,12 +99,16 @@ export class Flame {
     this.#tree = this.#whole ? this.#full : shorten(this.#full);
     link(this.#tree, null);
     this.#focus = this.#tree;
-    this.draw();
+    this.#draw();
   }
 
-  // draw draws the graph as wide as the box is now.
-  draw(active = this.#focus) {
-    const width = this.#box.clientWidth;
+  // resize draws the graph anew if the box is not as wide as it was: what has the focus, or is pressed, stays else.
+  resize() {
+    if (this.#box.clientWidth !== this.#width) this.#draw();
+  }
+
+  #draw(active = this.#focus) {
+    const width = (this.#width = this.#box.clientWidth);
     if (!width || !this.#tree.value) return;
     const frames = [];
     const path = ancestors(this.#focus);
@@ -141,7 +146,7 @@ export class Flame {
   #zoom(n) {
     const held = this.#box.contains(document.activeElement);
     this.#focus = n;
-    this.draw(n);
+    this.#draw(n);
     if (held) this.#box.querySelector('[tabindex="0"]')?.focus();
   }
 

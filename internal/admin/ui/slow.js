@@ -18,7 +18,7 @@ export function watchSlow() {
       draw(slow || []);
       note("");
     } catch (failure) {
-      note(failure.status === 404 ? "This sidestep keeps no record of slow requests." : `Slow requests cannot be read: ${failure.message}`);
+      note(`Slow requests cannot be read: ${failure.message}`);
     } finally {
       reading = false;
     }

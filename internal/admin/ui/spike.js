@@ -1,48 +1,45 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
-import { byID, getJSON, h, isSelected, mark, printable, put, set, sidestepNow } from "./dom.js";
+import { byID, getJSON, getText, h, isSelected, mark, printable, put, set, sidestepNow } from "./dom.js";
 import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
 import { timeline } from "./timeline.js";
 import { causeOf, stateOf } from "./words.js";
 
-const AGAIN = 3000; // ms between readings of a spike that lasts
+const AGAIN = 3000; // ms between readings of a record that may change
+// CLOSED is how long after its end, in ms, a record is closed: until then its node may get into trouble again, and the
+// cause be named anew.
+const CLOSED = 60000;
 const path = location.pathname;
 
 let shown = "";
 let line = null;
 let flame = null;
 let folded = "";
-let unread = false; // the stacks of what is shown
-let waits = false; // what came since waits while what is shown is selected
 
+// read draws what is new, but what is shown stays while somebody has selected some of it.
 async function read() {
-  let record;
+  let more = true;
   try {
-    record = await getJSON(path);
+    const record = await getJSON(path);
+    showTitle(record); // for how long it lasts is news
+    const state = JSON.stringify(record);
+    if (state === shown || !isSelected(byID("record"))) {
+      if (state !== shown) show(record);
+      shown = state;
+      if (record.hot_threads?.length) showStacks(await getText(`${path}/folded`));
+      more = !record.ended || sidestepNow() - Date.parse(record.ended) < CLOSED;
+    }
     problem("");
   } catch (failure) {
-    problem(failure.status === 404
-      ? "There is no record of this spike: only the newest are kept. The list of spikes has those there are."
-      : `The record cannot be read: ${failure.message}`);
-    if (failure.status === 404) {
-      put(byID("title"), "No such spike");
-      return;
-    }
+    more = failure.status !== 404;
+    if (!more) put(byID("title"), "No such spike");
+    problem(more
+      ? `The record cannot be read: ${failure.message}`
+      : "There is no record of this spike: only the newest are kept. The list of spikes has those there are.");
   }
-  if (record) {
-    const state = JSON.stringify(record);
-    showTitle(record); // for how long it lasts is news
-    waits = state !== shown && isSelected(byID("record"));
-    if (state !== shown && !waits) {
-      shown = state;
-      show(record);
-      unread = true;
-    }
-    if (unread) unread = await readFolded(record).then(() => false, () => true);
-  }
-  if (!record?.ended || unread || waits) setTimeout(read, AGAIN);
+  if (more) setTimeout(read, AGAIN);
 }
 
 function problem(text) {
@@ -115,11 +112,7 @@ function showThreads(captures) {
     h("tbody", {}, (c.threads || []).slice(0, 8).map((t) => h("tr", {}, h("th", { scope: "row", class: "thread" }, t.name), h("td", { class: "figure" }, number(t.cpu_percent)))))))));
 }
 
-async function readFolded(record) {
-  if (!record.hot_threads?.length) return;
-  const answer = await fetch(`${path}/folded`);
-  if (!answer.ok) throw new Error(`the stacks cannot be read: ${answer.status}`);
-  const text = await answer.text();
+function showStacks(text) {
   if (text === folded) return;
   folded = text;
   flame = text.trim() ? new Flame(byID("flame"), text) : null;
@@ -164,7 +157,7 @@ set(byID("as-json"), "href", `${path}?format=json`);
 set(byID("as-folded"), "href", `${path}/folded`);
 new ResizeObserver(() => {
   resizeStrips();
-  flame?.draw();
+  flame?.resize();
 }).observe(byID("main"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => line && drawStrips(byID("strips"), line));
 read();

@@ -2,84 +2,80 @@
 
 import { getJSON } from "./dom.js";
 
-const RETRY = 3000; // ms, after an answer that was no stream, or none
+const RETRY = 3000; // ms after which the stream is tried again
 const LATE = 3500; // ms without an event from which on the page says so
 const GLANCE = 10000; // ms between statuses while nobody looks, or no stream comes
 const DEADLINE = 2000; // ms for each: what comes later is old, and holds a connection
 
 // listen calls onStatus with every status, and onLink with {state, age}: state is
 // "connecting", "live", "asked" where no stream comes, "late" or "lost", age in seconds,
-// null before the first status. A browser opens six connections to a host, for all of its
+// null before the first status. It follows the stream, and asks once when that ends: is
+// sidestep gone, or the stream alone? A browser opens six connections to a host, for all of its
 // tabs: those that nobody looks at hold none, and ask now and then for the sake of their title.
-export function listen({ onStatus, onLink }) {
+export async function listen({ onStatus, onLink }) {
+  let state = "connecting";
   let heard = null; // when a status came, by the clock that never jumps
-  let looked = performance.now(); // when somebody began to look: what was told before may be older
   let missed = 0; // questions in a row without an answer
-  let source = null;
-  let told = false; // source has
-  const silent = () => performance.now() - Math.max(heard, looked) > LATE;
-  const take = (status) => {
-    heard = performance.now();
-    missed = 0;
-    onStatus(status);
+  const tell = () => onLink({ state, age: heard === null ? null : (performance.now() - heard) / 1000 });
+  const say = (word) => {
+    state = word;
     tell();
   };
-  const ask = async () => {
-    const dead = told && silent();
-    const status = await getJSON("/status", { signal: AbortSignal.timeout(DEADLINE) }).catch(() => null);
-    if (!status) {
-      missed++;
-      return tell();
-    }
-    // The connection of the stream has died without a word, as that of a laptop that slept.
-    if (dead) {
-      hangUp();
-      connect();
-    }
-    take(status);
-  };
-  const connect = () => {
-    if (source || document.hidden) return;
-    const stream = new EventSource("/events");
-    source = stream;
-    stream.addEventListener("status", (event) => {
-      told = true;
-      take(JSON.parse(event.data));
-    });
-    stream.addEventListener("error", () => {
-      if (told || heard < looked) ask(); // is sidestep gone, or the stream alone? A null is less
-      told = false;
-      if (stream.readyState !== EventSource.CLOSED) return; // it connects again by itself
-      source = null;
-      setTimeout(connect, RETRY);
-    });
-  };
-  const hangUp = () => {
-    source?.close();
-    source = null;
-    told = false;
-  };
-  const stateNow = () => {
-    if (heard === null) return "connecting";
-    if (missed > (document.hidden ? 1 : 0)) return "lost";
-    if (!told) return document.hidden || performance.now() - looked < LATE ? "live" : "asked"; // a stream that is made anew is not told of
-    return silent() ? "late" : "live";
-  };
-  const tell = () => onLink({ state: stateNow(), age: heard === null ? null : (performance.now() - heard) / 1000 });
-  const glance = async () => {
+  const take = (status, word) => {
+    heard = performance.now();
+    missed = 0;
     try {
-      if (document.hidden || silent()) await ask();
-    } finally {
-      // Of the connections that the browser keeps all may be dead: each that is tried is one fewer.
-      setTimeout(glance, missed && !document.hidden ? RETRY : GLANCE);
+      onStatus(status);
+    } catch (failure) {
+      reportError(failure); // what cannot be drawn ends nothing
     }
+    say(word);
   };
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden) return hangUp();
-    looked = performance.now();
-    connect();
-  });
-  connect();
-  glance();
   setInterval(tell, 500);
+  for (;;) {
+    const began = performance.now();
+    const looked = !document.hidden;
+    const told = looked && (await follow((status) => take(status, "live"), () => say("late")));
+    const mute = looked && !told;
+    const since = told ? performance.now() : began;
+    const status = await getJSON("/status", { signal: AbortSignal.timeout(DEADLINE) }).catch(() => null);
+    if (status) take(status, mute ? "asked" : "live");
+    else if (++missed > (document.hidden ? 1 : 0) && heard !== null) say("lost");
+    const rest = document.hidden || (mute && !missed) ? GLANCE : RETRY;
+    await first(since + rest - performance.now());
+  }
+}
+
+// follow hands on what the stream tells, until it breaks off, is silent, or nobody looks. It
+// returns whether there was anything. Then silence is told of: the connection may have died
+// without a word, as that of a laptop that slept.
+async function follow(take, late) {
+  const stream = new EventSource("/events");
+  for (let told = false; ; told = true) {
+    const event = await first(LATE, stream, "status", "error");
+    if (event?.type === "status") take(JSON.parse(event.data));
+    else {
+      stream.close();
+      if (told && !event && !document.hidden) late();
+      return told;
+    }
+  }
+}
+
+// first waits for the first of some events, and returns it: null if there is none within so many
+// ms, or until somebody begins to look at the page, or nobody does any more.
+function first(ms, target, ...names) {
+  return new Promise((resolve) => {
+    const over = new AbortController();
+    const end = (event) => {
+      over.abort();
+      clearTimeout(timer);
+      resolve(event);
+    };
+    const timer = setTimeout(end, ms, null);
+    const until = { signal: over.signal };
+    for (const name of names) target.addEventListener(name, end, until);
+    const { hidden } = document;
+    document.addEventListener("visibilitychange", () => document.hidden !== hidden && end(null), until);
+  });
 }

@@ -29,7 +29,6 @@ export class Switch {
     if (this.#mode === mode) return;
     this.#mode = mode;
     for (const b of byID("switch").querySelectorAll("button")) set(b, "aria-pressed", b.dataset.mode === mode ? "true" : "false");
-    set(document.documentElement, "data-mode", mode);
   }
 
   #ask(mode) {

@@ -94,7 +94,7 @@ export function reasonOf(name) {
 
 export const GROUPS = { steered: "Steered", engine: "Left to the engine", passed: "Passed as it came" };
 
-// CAUSES of spikes; do says where to look.
+// CAUSES of spikes; act says where to look.
 export const CAUSES = {
   gc_pause: { word: "garbage collection", act: "Look at heap use and the collections of this node: too much on the heap, or too small a heap." },
   merge_burst: { word: "merging of segments", act: "A merge runs on this node. Look at what is being indexed or force-merged, and at the disk." },

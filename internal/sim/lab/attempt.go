@@ -125,7 +125,7 @@ func (w *world) ended(s *search, t *try, o outcome) {
 	r.release(t)
 	t.cause = judge(s, t, &o)
 	next := s.machine.Ended(t.number, attempt.Result{
-		Cause: t.cause, Answered: o.status != 0, Lost: o.failed, Full: o.full, Room: o.full && r.roomBeside(t, o),
+		Cause: t.cause, Lost: o.failed, Full: o.full, Room: o.full && r.roomBeside(t, o),
 		Unavailable: o.status == http.StatusServiceUnavailable || t.cause == attempt.Partial && o.noCopies,
 	})
 	r.learn(s, t, o)
@@ -155,7 +155,7 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 		return attempt.EngineError
 	case o.status == http.StatusBadRequest:
 		return attempt.NoCopy
-	case o.failed > 0 && (t.steered || s.rule.Answers):
+	case o.failed > 0 && (t.steered || s.rule.Steered > 1):
 		return attempt.Partial
 	}
 	return attempt.Good

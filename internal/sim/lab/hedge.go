@@ -65,7 +65,7 @@ func (r *sidestep) second(s *search, probed bool) (plan, bool) {
 	d, first := r.decision(), s.decided.decision
 	r.s.Choose(d, r.request(s, nil), r.now())
 	if r.s.Worthwhile(first, d, r.now()) {
-		if p, ok := r.listed(s, d); ok && (r.s.EjectedSince(first) || r.budget.Spend() > 0) {
+		if p, ok := r.listed(s, d); ok && (r.s.EjectedSince(first) || r.budget.Spend()) {
 			return p, true
 		}
 	}

@@ -75,7 +75,7 @@ type simple struct {
 
 // proxy is what stands between clients and nodes and lists copies.
 func proxy(w *world, l lister) *simple {
-	return &simple{w: w, lister: l, rule: attempt.Rule{Steered: 2, Repeatable: true, Answers: true}}
+	return &simple{w: w, lister: l, rule: attempt.Rule{Steered: 2, Repeatable: true}}
 }
 
 func (r *simple) open(*search) (attempt.Rule, *attempt.Budget) { return r.rule, &r.budget }

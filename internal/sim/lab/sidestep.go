@@ -162,7 +162,7 @@ func (r *sidestep) recycle(d *selection.Decision) {
 // open implements router.
 func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
 	r.touch(s)
-	rule, budget := attempt.Rule{Steered: 2, Hedged: !r.prefer, Repeatable: true, Answers: true}, &r.searchBudget
+	rule, budget := attempt.Rule{Steered: 2, Hedged: !r.prefer, Repeatable: true}, &r.searchBudget
 	if s.kind == readByID {
 		rule, budget = attempt.Rule{Steered: 1, Repeatable: true}, &r.readBudget
 	}
