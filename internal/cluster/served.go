@@ -24,7 +24,7 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 		return ShardName{}, false
 	}
 	s.table.heldBy(s.Nodes[node].ID, maxHeld, func(p *placedIndex) bool {
-		hidden := isHidden(p.index.Name)
+		hidden := ShardName{Index: p.index.Name}.Hidden()
 		if p.forbids(s.frame) != MissNone || hidden && ok {
 			return true
 		}
@@ -38,9 +38,9 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 	return shard, ok
 }
 
-// isHidden reports whether the name is that of an index of the engine's own or of
+// Hidden reports whether the shard is of an index of the engine's own or of
 // its plugins. The indices behind data streams have a dot, too, and hold what
-// clients search.
-func isHidden(index string) bool {
-	return strings.HasPrefix(index, ".") && !strings.HasPrefix(index, ".ds-")
+// clients search, unless the stream has one.
+func (n ShardName) Hidden() bool {
+	return strings.HasPrefix(strings.TrimPrefix(n.Index, ".ds-"), ".")
 }

@@ -212,17 +212,14 @@ func (t *try) judgeShards() {
 	}
 }
 
-// blame returns the nodes at fault for a bad answer: those that it names. If it names
-// none, it is the whole set for a partial result, and the answering node for an error. If
-// shards had no copy to ask, no node that answered is at fault. No node is known to be if what is judged of an error ends before the
+// blame returns the nodes at fault for a bad answer: those that it names. If an error names
+// none, it is the answering node. Of a partial result none is known to be then, as where
+// shards had no copy to ask, nor if what is judged of an error ends before the
 // shards that failed.
 func (t *try) blame() []*selection.Node {
 	var named func(n *selection.Node) bool
 	switch t.cause {
 	case attempt.Partial:
-		if t.head.NoCopies() {
-			return nil
-		}
 		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
 	case attempt.Rejected, attempt.EngineError, attempt.Breaker, attempt.TimedOut:
 		body := t.readHead(headLimit, nil)
@@ -239,14 +236,10 @@ func (t *try) blame() []*selection.Node {
 			blamed = append(blamed, n)
 		}
 	}
-	switch {
-	case len(blamed) > 0:
+	if len(blamed) > 0 || t.cause == attempt.Partial {
 		return blamed
-	case t.cause == attempt.Partial:
-		return slices.Clone(t.decision.Nodes)
-	default:
-		return []*selection.Node{t.upstream.node}
 	}
+	return []*selection.Node{t.upstream.node}
 }
 
 // readHead reads the decoded start of the body, up to limit bytes or until enough returns

@@ -231,3 +231,19 @@ func TestASearchThatCannotBeParsedIsRefusedInTheEnginesWords(t *testing.T) {
 	require.Equal(t, own, body)
 	require.Contains(t, resp.Header.Get(decisionHeader), "attempts=2")
 }
+
+// A client may have the list of failures left out of a partial result (filter_path). Which node failed is not known then: all that
+// could have served it were held to have failed, and two such results had healthy nodes ejected.
+func TestAPartialAnswerThatNamesNoNodeIsHeldAgainstNone(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	for range 4 {
+		badOnce(h, respond(http.StatusOK, `{"took":3,"_shards":{"total":3,"successful":2,"failed":1}}`))
+		_, body := h.do("POST", "/idx/_search", `{}`)
+		require.Equal(t, complete, body)
+		require.Len(t, h.seen(), 2)
+	}
+	for _, n := range h.proxy.Nodes() {
+		require.Zero(t, n.Failures, n.Name)
+	}
+}

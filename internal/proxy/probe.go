@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,9 @@ type probes struct {
 	asks   chan selection.Asking // to be asked at once whether they answer
 	// sending: probes are sent, and asks are read.
 	sending atomic.Bool
-	// refusedUntil is when probes may be sent again; nil: they may.
-	refusedUntil atomic.Pointer[time.Time]
-	refused      atomic.Bool // the last answer was a refusal
+	// refusedUntil is when probes may be sent again; nil: they may. Those of hidden indices may when hiddenUntil is over, too.
+	refusedUntil, hiddenUntil atomic.Pointer[time.Time]
+	refused                   atomic.Bool // the last answer was a refusal
 }
 
 // prober says which probes are due, and takes their outcomes.
@@ -152,6 +153,9 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 	if !ok {
 		return inconclusive("the node serves no shard")
 	}
+	if shard.Hidden() && isBefore(now, &p.probes.hiddenUntil) {
+		return inconclusive("hidden indices may not be searched")
+	}
 	via := p.probeVia(v, probe, now)
 	if via == nil {
 		return inconclusive("no other coordinating node")
@@ -237,7 +241,7 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 	}
 	switch {
 	case err == nil:
-		return p.judgeProbe(status, body, took)
+		return p.judgeProbe(shard, status, body, took)
 	case ctx.Err() != nil:
 		return inconclusive("stopped")
 	case probing.Err() != nil && (via.node == n || connected.Load() && via.node.Alive()):
@@ -281,12 +285,17 @@ func fetch(client *http.Client, r *http.Request) (status int, body []byte, err e
 	return resp.StatusCode, body, err
 }
 
-// judgeProbe finds out what an answer says about the probed node.
-func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selection.ProbeOutcome {
+// judgeProbe finds out what the answer to a probe with this shard says about the probed node.
+func (p *Proxy) judgeProbe(shard cluster.ShardName, status int, body []byte, took time.Duration) selection.ProbeOutcome {
 	switch {
 	case status == http.StatusForbidden && es.IsWeightedRoutingError(body):
 		p.suspend()
 		return inconclusive("the cluster forbids node preferences")
+	case status == http.StatusForbidden && bytes.Contains(body, []byte(blocked)):
+		return inconclusive("the index is blocked")
+	case status == http.StatusForbidden && shard.Hidden(): // the engines open their own indices to few accounts
+		p.probes.hiddenUntil.Store(new(time.Now().Add(refusedFor)))
+		return inconclusive("hidden indices may not be searched")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		p.probes.refusedUntil.Store(new(time.Now().Add(refusedFor)))
 		if p.probes.refused.CompareAndSwap(false, true) {
@@ -320,7 +329,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 }
 
 // shard returns a shard that the node serves: if possible one that was searched lately,
-// as it is in memory and will be searched again. Each probe of the node gets another
+// as it is in memory and will be searched again, and none of a hidden index. Each probe of the node gets another
 // shard.
 func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, bool) {
 	at, ok := s.Position(node)
@@ -335,7 +344,7 @@ func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, boo
 		}
 		for j := range uint64(len(plan.Names)) {
 			// A plan may be of an older snapshot, whose positions are other nodes.
-			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; s.Serves(at, name) {
+			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; !name.Hidden() && s.Serves(at, name) {
 				return name, true
 			}
 		}

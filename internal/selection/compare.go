@@ -208,7 +208,7 @@ func (s *Selector) enough(n *Node) int64 {
 // ejection takes at least, what spoke against the node before ends. Sooner it must not: a
 // slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
 func (s *Selector) unclear(n *Node, at int64) {
-	if at-n.health.badAt.Load() >= int64(firstHold) && n.health.condition() == Fine {
+	if at-n.health.badAt.Load() >= int64(firstHold) {
 		n.probe.against.Store(0)
 		s.changing(n, at, "", n.health.clear)
 	}

@@ -232,9 +232,16 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.passed.Add(1)}
 	pool := make([]*Node, 0, len(nodes))
 	for _, n := range nodes {
-		if usable(n) {
-			pool = append(pool, n)
+		if !usable(n) {
+			continue
 		}
+		if !n.serves() && n.unpolled() && t.at-n.stateAt.Load() >= int64(holdMemory) { // it is tried again
+			s.changing(n, t.at, "", func() {
+				n.polled.Store(int32(Unknown))
+				n.health.state.Store(int32(Fine))
+			})
+		}
+		pool = append(pool, n)
 	}
 	c := t.costs(nil, pool, fewLeft(nodes, t.at, pool...))
 	if c.response > 0 { // of a request that goes to one node the usual one counts

@@ -397,3 +397,28 @@ func TestAnEjectedCopyServesWhereTheOthersCannotBeReached(t *testing.T) {
 	require.Equal(t, Ranked, d.Reason)
 	require.Equal(t, "c", names(choose(s, nodes, [][]int{{2, 3}}, at(time.Second))))
 }
+
+// All attempts of one search may fail on the node with the only copy of a shard. That is one failure: two searches must fail.
+func TestOneSearchIsOneFailure(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	s.Blame([]*Node{nodes[2], nodes[1], nodes[2]}, "broken", at(time.Second))
+	require.Equal(t, Fine, nodes[2].State())
+	s.Blame(nodes[2:3], "broken", at(2*time.Second))
+	require.Equal(t, Failing, nodes[2].State())
+	require.Equal(t, Fine, nodes[1].State())
+}
+
+// Failures are in a row if no search through the node went well in between, also one of which the client does not want to know
+// how long it took (filter_path).
+func TestASearchThatWentWellEndsARowOfFailures(t *testing.T) {
+	for _, took := range []bool{false, true} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		for range 3 {
+			s.Blame(nodes[2:3], "broken", at(time.Second))
+			s.Observe(&Decision{Nodes: nodes, Coordinator: nodes[2]}, Outcome{ResponseTime: time.Millisecond, HasTook: took}, at(time.Second))
+		}
+		require.Equal(t, Fine, nodes[2].State())
+	}
+}

@@ -129,3 +129,26 @@ func TestAFullQueueIsLoadUntilAPollTellsOtherwise(t *testing.T) {
 	}
 	require.False(t, nodes[0].rejects(s.since(at(20*time.Second))))
 }
+
+// Where all copies are listed, as a list would gain nothing, searches are late on a node that is ejected. That has it probed no
+// more often: it was ten times a second, by each sidestep.
+func TestWhatIsEjectedIsNotProbedOnSuspicion(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	s.eject(nodes[2], Slow, s.since(at(time.Second)), "a test")
+	s.Probers(100)
+	probes := 0
+	for now := time.Second; now < 61*time.Second; now += 10 * time.Millisecond {
+		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(now))
+		s.Suspected([]string{nodes[2].ID}, at(now-2*time.Second))
+		decide(s, nodes, now)
+		for _, p := range probeUnpolled(s, nodes, now, late(300*time.Millisecond, nodes[2])) {
+			if p.Node == nodes[2] {
+				probes++
+			}
+		}
+	}
+	require.Equal(t, Slow, nodes[2].State())
+	require.Positive(t, probes)
+	require.Less(t, probes, 25, "once in 100 × 50 ms, in the mean")
+}

@@ -35,7 +35,7 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	}
 	at, compared := s.since(now), 0
 	ask := func(n *Node) {
-		if n.out() {
+		if !n.Alive() {
 			return
 		}
 		compared++
@@ -167,7 +167,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		waits = max(waits, n.queued(at))
 	}
 	for _, n := range first.Nodes {
-		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && (n.out() || FarFactor*waits <= n.takes(at)) {
+		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && (!n.Alive() || FarFactor*waits <= n.takes(at)) {
 			return true
 		}
 	}

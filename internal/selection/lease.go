@@ -64,16 +64,20 @@ type Outcome struct {
 // Blame notes that a search failed or was partial through no fault of the client's, and on which nodes; message says what
 // failed, for operators.
 func (s *Selector) Blame(nodes []*Node, message string, now time.Time) {
-	for _, n := range nodes {
-		s.fail(n, s.since(now), message)
+	for i, n := range nodes {
+		if !n.in(nodes[:i]) { // one search is one failure, however many of its attempts were
+			s.fail(n, s.since(now), message)
+		}
 	}
 }
 
 // Observe feeds the outcome of a search that was answered into the statistics, at now.
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
-	if c := d.Coordinator; c != nil && o.HasTook {
-		c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), s.since(now))
+	if c := d.Coordinator; c != nil {
 		c.strikes.Store(0)
+		if o.HasTook {
+			c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), s.since(now))
+		}
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
 		d.Nodes[0].response.Observe(o.inside())
@@ -151,7 +155,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		raise(&n.missedAt, at)
 		n.lastError.Store(&failure{at, p.Message})
 	}
-	if p.State == Unresponsive && (n.out() || n.heardAt.Load() > at-int64(p.Took)) {
+	if p.State == Unresponsive && (!n.Alive() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
 		// is no proof.
 		return
@@ -202,7 +206,16 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 }
 
 // Heard notes that a node answered a request of a client at now, well or not.
-func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now)) }
+func (s *Selector) Heard(n *Node, now time.Time) {
+	at := s.since(now)
+	raise(&n.heardAt, at)
+	if !n.Alive() && n.unpolled() {
+		s.changing(n, at, "", func() { n.polled.Store(int32(Fine)) })
+	}
+}
+
+// unpolled reports whether nobody polls n, as an address that was given: no poll tells that it is well again.
+func (n *Node) unpolled() bool { return n.polledAt.Load() == 0 && n.missedAt.Load() == 0 }
 
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
@@ -216,7 +229,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if life != was {
 		n.probe.vain.Store(0) // that is new
 	}
-	if life != Fine && !n.health.excluded() { // only one of these asks
+	if life != Fine { // only one of these asks
 		s.askAgain(n, at)
 		if life != Unknown || was != Unknown { // one error after the other tells nothing new of a node that answers its probes well
 			s.ask(n, at)
@@ -234,7 +247,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 }
 
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
-// until a poll reaches it again.
+// until a poll reaches it again. Where nobody polls it, it is tried again after holdMemory.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
 	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))

@@ -31,9 +31,6 @@ func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
 // has the lowest possible worst cost, up to near: others are on it only if they are on a node that is listed for another shard.
 // near < 0: of each the cheapest alone, where several are in turns.
 func (d *Decision) list(req Request, near float64, t turn) {
-	if d.Reason != Ranked {
-		near = min(near, 0)
-	}
 	for _, copies := range req.Shards {
 		d.listShard(copies, near, t)
 	}

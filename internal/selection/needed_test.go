@@ -205,3 +205,19 @@ func TestWhatIsKeptOutDoesNotFitBesideANodeThatIsLeftOut(t *testing.T) {
 	before = choose(s, nodes, shards, at(time.Second))
 	require.True(t, other().Fit(before))
 }
+
+// A search that failed on a node is sent to another one. Other searches still go to the first: a slow node is not needed as
+// this one does not.
+func TestWhatOneSearchAvoidsHelpsToCarryTheLoad(t *testing.T) {
+	s, nodes := newBusy(t, 5, 0.5)
+	nodes[1].health.avoid.Store(1)
+	for now := time.Second; now < 2*time.Second; now += 10 * time.Millisecond {
+		d := choose(s, nodes, [][]int{{0, 1, 2}}, at(now), nodes[0])
+		require.Equal(t, nodes[2:3], d.Nodes)
+	}
+	require.Zero(t, nodes[1].neededAt.Load())
+	s.eject(nodes[0], Failing, s.since(at(2*time.Second)), "a test")
+	require.Equal(t, Failing, nodes[0].State())
+	d := choose(s, nodes, [][]int{{0, 1, 2}}, at(2*time.Second), nodes[0])
+	require.Equal(t, Needed, d.candidates[1].why, "no search goes there any more")
+}

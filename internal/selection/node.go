@@ -98,7 +98,7 @@ type NodeError struct {
 func (n *Node) State() State {
 	life := State(n.polled.Load())
 	switch c := n.health.condition(); {
-	case !n.out() && c != Fine:
+	case n.Alive() && c != Fine:
 		return c
 	case life == Fine && n.health.busy.Load():
 		return Busy
@@ -110,10 +110,8 @@ func (n *Node) State() State {
 // answered yet.
 func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
 
-// out reports whether the node cannot be reached or does not answer.
-func (n *Node) out() bool {
-	return State(n.polled.Load()) == Unreachable
-}
+// Alive reports whether the node can be reached, as far as is known.
+func (n *Node) Alive() bool { return State(n.polled.Load()) != Unreachable }
 
 // answersPolls reports whether the last poll was answered. A node that answers clients is not out
 // of use for one that was not, but tells nothing of its queue either.
@@ -160,11 +158,8 @@ func (n *Node) utilisation() float64 {
 // full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.
 func (n *Node) full() bool { return n.utilisation() > fullLoad }
 
-// loaded reports whether the node is full, or rejects shard queries.
-func (n *Node) loaded(at int64) bool { return n.full() || n.rejects(at) }
-
 // serves reports whether the node answers and is not kept out.
-func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
+func (n *Node) serves() bool { return n.Alive() && !n.health.excluded() }
 
 // usable reports whether nothing is proved against the node at this moment.
 func (n *Node) usable() bool { return n.serves() && !n.health.avoided() }
@@ -181,6 +176,3 @@ func raise(a *atomic.Int64, v int64) {
 
 // millis returns d in milliseconds without truncation.
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// Alive reports whether the node is worth a connection.
-func (n *Node) Alive() bool { return !n.out() }

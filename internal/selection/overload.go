@@ -17,7 +17,7 @@ func (s *Selector) RoomBeside(full []*Node, d *Decision, now time.Time) bool {
 			if d.listed[i].sole {
 				return false
 			}
-		case !n.usable() || n.loaded(at):
+		case !n.usable() || n.full() || n.rejects(at):
 			return false
 		default:
 			room = true
@@ -29,13 +29,10 @@ func (s *Selector) RoomBeside(full []*Node, d *Decision, now time.Time) bool {
 // overloaded reports whether some shard has no copy on a node that takes what is sent
 // to it, and at least one on a node that rejects it.
 func (d *Decision) overloaded(req Request, at int64) bool {
-	rejects := false
-	for _, c := range d.order {
-		rejects = rejects || c.node.rejects(at)
-	}
-	return rejects && slices.ContainsFunc(req.Shards, func(copies []int) bool {
-		rejects := func(p int) bool { return req.Nodes[p].rejects(at) }
-		takes := func(p int) bool { return !rejects(p) && !req.Nodes[p].out() }
+	rejects := func(p int) bool { return req.Nodes[p].rejects(at) }
+	takes := func(p int) bool { return !rejects(p) && req.Nodes[p].Alive() }
+	some := slices.ContainsFunc(d.order, func(c *candidate) bool { return rejects(c.position) })
+	return some && slices.ContainsFunc(req.Shards, func(copies []int) bool {
 		return slices.ContainsFunc(copies, rejects) && !slices.ContainsFunc(copies, takes)
 	})
 }

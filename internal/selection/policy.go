@@ -17,19 +17,15 @@ type Parts struct {
 	Outstanding float64 `json:"outstanding"`
 }
 
-// parts reads the statistics of n; ok is false if no time is known. A node that has
+// parts reads the statistics of n, and reports whether any time is known. A node that has
 // answered polls, and served nothing, has a queue all the same.
-func (n *Node) parts() (p Parts, ok bool) {
-	r, hasR := n.response.Value()
-	s, hasS := n.service.Value()
-	p = Parts{ResponseTime: r, ServiceTime: s, Queue: n.queue.Mean(), Outstanding: float64(n.Outstanding())}
-	if !hasR {
-		p.ResponseTime = s
+func (n *Node) parts() (Parts, bool) {
+	r, seen := n.response.Value()
+	s, told := n.service.Value()
+	if !seen {
+		r = s
 	}
-	if !hasS {
-		p.ServiceTime = min(r, leastTime)
-	}
-	return p, hasR || hasS
+	return Parts{ResponseTime: r, ServiceTime: s, Queue: n.queue.Mean(), Outstanding: float64(n.Outstanding())}, seen || told
 }
 
 // estimate returns q̂ = 1 + outstanding·clients + queue: the shard queries that a node has

@@ -144,7 +144,7 @@ func (s *Selector) sample(nodes []*Node, at int64) *Node {
 		return nil
 	}
 	n := nodes[r.sampled%len(nodes)]
-	if n.out() { // it is not probed: the next one has its turn
+	if !n.usable() { // it is probed anyway, or cannot be: the next one has its turn
 		r.sampled++
 		return nil
 	}
@@ -162,10 +162,10 @@ func (s *Selector) sample(nodes []*Node, at int64) *Node {
 }
 
 // ask wants n probed, if that was not asked for a moment ago. Where probes find nothing again and again it is asked more
-// rarely, once in ProbeTimeout in the end: a node may be slower for good, as it serves a heavier index. One that is avoided is
-// probed anyway.
+// rarely, once in ProbeTimeout in the end: a node may be slower for good, as it serves a heavier index. One that is ejected or
+// avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if n.NoData || n.health.avoided() {
+	if n.NoData || n.health.excluded() || n.health.avoided() {
 		return
 	}
 	p := &n.probe
@@ -251,7 +251,7 @@ func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 // due reports whether n is to be probed at the moment at.
 func (s *Selector) due(n *Node, at int64) bool {
 	p := &n.probe
-	if n.out() {
+	if !n.Alive() {
 		return false
 	}
 	if p.wanted.Load() { // a second one, as the first may wait at the node that it was sent through, but not of what is ejected
@@ -328,7 +328,7 @@ func (s *Selector) companions(nodes, suspects []*Node, at int64) (via *Node, pee
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
-		case n.out():
+		case !n.Alive():
 		case !n.serves():
 			ejected = cmp.Or(ejected, n)
 		case !n.fit(at):
@@ -356,9 +356,6 @@ func (n *Node) fit(at int64) bool {
 
 // ObserveProbe feeds how a probe ended.
 func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
-	if p.round == nil {
-		return // not one of this selector's
-	}
 	at := s.since(now)
 	if o.Timed() {
 		p.Node.probe.timed.Add(1)

@@ -48,11 +48,7 @@ func (s *Selector) note(r *round) {
 func (s *Selector) Findings(after int64) []Finding {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
-	first := slices.IndexFunc(s.probes.findings, func(f Finding) bool { return f.Number > after })
-	if first < 0 {
-		return nil
-	}
-	return slices.Clone(s.probes.findings[first:])
+	return slices.DeleteFunc(slices.Clone(s.probes.findings), func(f Finding) bool { return f.Number <= after })
 }
 
 // Suspects appends the ids of the nodes that something speaks against here.
@@ -78,7 +74,7 @@ func (s *Selector) Suspected(ids []string, now time.Time) {
 	at := s.since(now)
 	raise(&s.probes.others, at)
 	for _, n := range *s.data.Load() {
-		if slices.Contains(ids, n.ID) && n.usable() {
+		if slices.Contains(ids, n.ID) {
 			s.ask(n, at)
 		}
 	}
@@ -110,24 +106,18 @@ func (s *Selector) TakeIn(f Finding, now time.Time) {
 	}
 	s.judge(r, r.sent)
 	for i := range r.entries {
-		e := &r.entries[i]
-		if !e.judged { // there was nothing to compare it with
+		e, p := &r.entries[i], &r.entries[i].node.probe
+		if e.void || !e.judged { // it tells nothing, or there was nothing to compare it with
 			continue
 		}
-		if !e.void {
-			raise(&e.node.probe.toldAt, at)
+		raise(&p.toldAt, at)
+		if !e.foreign {
+			continue
 		}
-		if e.foreign {
-			e.node.probe.heard(e, r.sent, at)
+		p.last = r.sent
+		p.heardAt.Store(at)
+		if e.outcome.Timed() {
+			p.took.Set(millis(e.outcome.Took))
 		}
-	}
-}
-
-// heard notes at the moment at what another sidestep told of a probe of the node.
-func (p *probing) heard(e *entry, sent, at int64) {
-	p.last = sent
-	p.heardAt.Store(at)
-	if e.outcome.Timed() {
-		p.took.Set(millis(e.outcome.Took))
 	}
 }

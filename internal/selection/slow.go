@@ -19,7 +19,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			t.s.advance(n, t.at)
 		}
 		switch condition := n.health.condition(); {
-		case n.out():
+		case !n.Alive():
 			c.why = GoneUnreachable
 		case n.in(avoid):
 			c.why = FailedBefore
@@ -99,7 +99,7 @@ func (d *Decision) spare(t turn) {
 			d.sorted = append(d.sorted, service)
 		}
 		switch {
-		case !c.why.KeepsOut():
+		case !c.why.KeepsOut(), c.why == FailedBefore && c.node.usable(): // only this search avoids it
 			others.add(c.node)
 		case State(c.node.polled.Load()) == Fine: // else the others do what it did; one that answers clients while it owes the poll is busy
 			moved += c.node.rate.Mean()

@@ -162,11 +162,10 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 }
 
 // blame returns the nodes at fault for a bad answer of a listed set: those of the set
-// that it names. If it names none, it is the whole set for a partial result, and the
-// coordinating node for an error. If shards had no copy to ask, or none on the set, no node
-// that answered is at fault.
+// that it names. If an error names none, it is the coordinating node. Of a partial result, and if shards had no copy on the set,
+// none is known to be.
 func blame(cause attempt.Cause, set []int, o *outcome, coordinator int) []int {
-	if cause == attempt.NoCopy || cause == attempt.Partial && o.noCopies {
+	if cause == attempt.NoCopy {
 		return nil
 	}
 	var blamed []int
@@ -175,12 +174,8 @@ func blame(cause attempt.Cause, set []int, o *outcome, coordinator int) []int {
 			blamed = append(blamed, n)
 		}
 	}
-	switch {
-	case len(blamed) > 0:
+	if len(blamed) > 0 || cause == attempt.Partial {
 		return blamed
-	case cause == attempt.Partial:
-		return set
-	default:
-		return []int{coordinator}
 	}
+	return []int{coordinator}
 }

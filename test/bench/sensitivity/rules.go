@@ -42,7 +42,7 @@ func ofNodes() []rule {
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
 		{"a queue counts no longer than it takes", "slow.go", "millis(time.Duration(at-heard)) > ms {", "false {"},
 		{"a failure is a reason to probe", "eject.go", "\t\ts.ask(n, at)\n\t}\n}", "\t}\n}"},
-		{"a late poll of a node that answers clients is no reason", "lease.go", "(n.out() || n.heardAt", "(n.out() || false && n.heardAt"},
+		{"a late poll of a node that answers clients is no reason", "lease.go", "(!n.Alive() || n.heardAt", "(!n.Alive() || false && n.heardAt"},
 	}
 }
 
@@ -54,7 +54,7 @@ func ofProof() []rule {
 		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
 		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
 		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
-		{"a quota is no trouble", "compare.go", "return max(slack, e.node.excused(at), e.via.standstill(at))", "return slack"},
+		{"a quota is no trouble", "compare.go", "return max(slack, s.excused(e.node, at), e.via.standstill(at))", "return slack"},
 		{"a node is short of CPU by its quota", "lease.go", "n.short.Store(s.short(n, at))", "n.short.Store(false)"},
 		{"late probes are proof up to the last poll", "compare.go", "(!n.answersPolls() || polled-p.against.Load() >= enough)", "(true || polled == 0)"},
 		{"a probe between good and bad says nothing", "compare.go", "case known && !r.local &&", "case false && !r.local &&"},
@@ -68,7 +68,7 @@ func ofProof() []rule {
 		{"a rare poll without a queue has an avoided node probed", "lease.go", "if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() {", "if false {"},
 		{"a queue is an excuse while it is worked off", "lease.go", "if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {", "if p.Queue > 0 {"},
 		{"proof outlasts a shard query", "compare.go", "int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))", "0*int64(work)"},
-		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() || at-", "if true || at-"},
+		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() && !n.exhausted(at) || at-", "if !n.exhausted(at) || at-"},
 		{"an avoided node gives way to proof", "eject.go", "if proof && avoided != nil", "if false && avoided != nil"},
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(via, suspect, unfit, ejected)", "cmp.Or(via, suspect, ejected)"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
@@ -83,7 +83,7 @@ func ofSearches() []rule {
 	return []rule{
 		{"a node that fails makes no lists", "slow.go", "c.slow() && !c.node.failsAtOnce()", "c.slow()"},
 		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle()", "false && d.seesLittle()"},
-		{"overload passes", "overload.go", "return rejects && slices", "return false && rejects && slices"},
+		{"overload passes", "overload.go", "return some && slices", "return false && some && slices"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
 		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.node.owes(t.at) || !c.node.usable())", "false && c.slow() && (c.node.owes(t.at) || !c.node.usable())"},
 		{"all copies near the best are listed", "choose.go", "d.list(req, nearSlack, t)", "d.list(req, 0, t)"},
@@ -97,7 +97,7 @@ func ofSearches() []rule {
 		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
 		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few.fit && !n.coordinates(at)", "false && !few.fit && !n.coordinates(at)"},
 		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + n.reach.Mean()", "h := n.overheadAt(at)"},
-		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (n.out() || FarFactor*waits <= n.takes(at))", ""},
+		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (!n.Alive() || FarFactor*waits <= n.takes(at))", ""},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
 		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) ||", "return false && slices.ContainsFunc(d.Nodes, lost) || false &&"},
