@@ -150,7 +150,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fitness)
+	standings, how := book.Preview(sick.fit)
 	r.Choice = how
 	for slot, s := range standings {
 		r.Slots = append(r.Slots, BulkSlot{
@@ -165,7 +165,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fitness)
+	standings, how := book.Preview(sick.fit)
 	times := book.Times()
 	e.Choice, e.Skew, e.Ignored = how, book.Skew(), sick.ignored
 	for shard, s := range standings {
@@ -347,7 +347,7 @@ func (p *Proxy) BulkIndices() []BulkIndex {
 
 // bulkIndexOf returns the state of an index.
 func (p *Proxy) bulkIndexOf(v *view, book bulk.IndexBook, now time.Time) BulkIndex {
-	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: len(book.Times()), Avoided: []int{}}
+	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: book.Parts(), Avoided: []int{}}
 	if book.Size() > 1 {
 		one.SlotSize = book.Size()
 	}
