@@ -160,6 +160,7 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 		case n > 0:
 			return n, nil // what is there does not wait for more
 		case r.err != nil:
+			r.src, r.buf, r.from, r.to, r.action = nil, nil, 0, 0, nil // the tally is of use for longer than these
 			return 0, r.err
 		case r.fill() == 0 && r.err == nil:
 			return 0, nil
