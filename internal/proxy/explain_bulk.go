@@ -291,9 +291,6 @@ func (e *BulkExplanation) summarize() string {
 // BulkSkew returns the name and skew of the index with the largest skew, among those
 // written to in the last hour; 0 if there is none.
 func (p *Proxy) BulkSkew() (index string, skew float64) {
-	if p.o.Bulk.Books == nil {
-		return "", 0
-	}
 	skews := p.o.Bulk.Books.Skews(time.Now().Add(-skewAge))
 	for _, name := range slices.Sorted(maps.Keys(skews)) {
 		if skews[name] > skew {
@@ -326,7 +323,7 @@ const maxBulkIndices = 20
 func (p *Proxy) BulkIndices() []BulkIndex {
 	all := []BulkIndex{}
 	v := p.view.Load()
-	if p.o.Bulk.Books == nil || v.snapshot == nil {
+	if v.snapshot == nil {
 		return all
 	}
 	now := time.Now()
