@@ -188,8 +188,8 @@ func (b *Balance) learnSize(wrote amount) {
 }
 
 // Correct sets how many documents the engine counted on each shard since this Balance
-// began. A shard has at least what this process wrote, as the engine counts documents
-// only after a refresh. It is ignored for another number of shards.
+// began. A shard has at least what this process wrote, some of it since they were counted.
+// It is ignored for another number of shards.
 func (b *Balance) Correct(documents []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
