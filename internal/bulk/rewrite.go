@@ -276,7 +276,8 @@ func (r *Rewriter) readAction(line []byte) {
 
 // change returns an action line as it is sent.
 func (r *Rewriter) change(line []byte, a *es.BulkAction) []byte {
-	out := append(r.action[:0], line[:a.Insert]...)
+	out := r.action[:0]
+	out = append(out, line[:a.Insert]...)
 	if r.o.Create {
 		out = bytes.Replace(out, []byte(`"index"`), []byte(`"create"`), 1)
 	}

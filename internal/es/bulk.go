@@ -112,12 +112,13 @@ func (s *scanner) bulkMetadata(a *BulkAction) status {
 
 // bulkRouting reads the value of a routing.
 func (s *scanner) bulkRouting(a *BulkAction) (st status) {
-	from, ok := s.i, false
-	if a.Routing, ok = s.routing(); !ok {
+	from := s.i
+	routing, ok := s.routing()
+	if !ok {
 		s.i = from
 		st = s.skip()
 	}
-	a.RoutingFrom, a.RoutingTo = from, s.i
+	a.Routing, a.RoutingFrom, a.RoutingTo = routing, from, s.i
 	return st
 }
 
