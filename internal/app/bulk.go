@@ -35,8 +35,7 @@ func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 		}
 		return index, nil
 	}
-	// The indices behind another name: a data stream of OpenSearch, which refuses a
-	// routing.
+	// The indices behind another name: a data stream.
 	return bulk.Index{Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
 }
 

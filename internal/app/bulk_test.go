@@ -43,6 +43,18 @@ func TestIndicesAreKnownWhereTheyAreNamed(t *testing.T) {
 	require.Nil(t, a.current.Load().indices)
 }
 
+// What the engine says of a name that is no index is about the indices behind it.
+func TestAliasesAndDataStreamsAreLeftAlone(t *testing.T) {
+	const body = `{"metadata":{"indices":{".ds-stream-000001":{"routing_num_shards":1024,"state":"open","aliases":["alias"],"settings":{"index":{"number_of_shards":"2"}}}},
+		"data_stream":{"data_stream":{"stream":{"allow_custom_routing":true,"indices":[{"index_name":".ds-stream-000001"}]}}}}}`
+	for name, why := range map[string]bulk.Reason{"stream": bulk.ReasonNoCustomRouting, "alias": bulk.ReasonAlias} {
+		index, err := parseIndex(name, []byte(body), nil)
+		require.NoError(t, err)
+		require.Equal(t, bulk.Index{Refused: why, RefusedRouted: why}, index)
+		require.Empty(t, countedIndex(index))
+	}
+}
+
 // What was written by slots can only be found while its size is known.
 func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
 	upstream := httptest.NewServer(http.NotFoundHandler())

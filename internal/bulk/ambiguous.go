@@ -1,10 +1,11 @@
 package bulk
 
 import (
-	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -42,38 +43,22 @@ func (m *Minted) IDs() func() string {
 	}
 }
 
-// Ambiguous remembers bulks of which it is unknown whether they were stored, each until
-// it is repeated once. It is safe for concurrent use; the zero value is ready.
+// Ambiguous remembers bulks of which it is unknown whether they were stored, or whether
+// their clients know, each until it is repeated once. It is safe for concurrent use; the
+// zero value is ready.
 type Ambiguous struct {
 	mu    sync.Mutex
 	going map[Key]chan struct{} // in flight; closed when it has ended
-	bulks map[Key]remembered
-	names int       // of parts that bulks have
-	order []ordered // by time
-	// answered are bulks whose answer was written, until their connections show whether
-	// it was read: at most one a connection.
-	answered map[Key]*answered
+	bulks *simplelru.LRU[Key, *remembered]
+	names int // of parts that bulks have
 }
 
 type remembered struct {
 	Minted
 	at time.Time
-}
-
-type ordered struct {
-	key Key
-	at  time.Time
-}
-
-type answered struct {
-	remembered
+	// unread reports whether the client is known not to have read its answer; nil if it got
+	// none.
 	unread func() bool
-}
-
-// holds reports whether the bulk is to be remembered, as its client is known not to have
-// read the answer.
-func (w *answered) holds(unread bool, now time.Time) bool {
-	return unread && now.Sub(w.at) <= unreadAge
 }
 
 // Enter records that a bulk is in flight, until [Ambiguous.Leave]. If an equal one is in
@@ -105,19 +90,7 @@ func (a *Ambiguous) Leave(k Key) {
 func (a *Ambiguous) Remember(k Key, m Minted, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.remember(k, m, now)
-}
-
-// remember is Remember. a.mu is held.
-func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
-	a.forget(now, maxAmbiguous-1)
-	if a.bulks == nil {
-		a.bulks = make(map[Key]remembered)
-	}
-	a.drop(k)
-	a.bulks[k] = remembered{m, now}
-	a.names += len(m.Places)
-	a.order = append(a.order, ordered{k, now})
+	a.remember(k, &remembered{Minted: m, at: now})
 }
 
 // Answered records that the answer to a bulk was written, but not yet whether its client
@@ -125,25 +98,39 @@ func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
 // known not to have read the answer: only then is it a repetition. settle ends that. It
 // remembers the bulk if the answer was not read, and reports whether it did.
 func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time) (settle func(unread bool, now time.Time) bool) {
-	w := &answered{remembered{m, now}, unread}
+	b := &remembered{Minted: m, at: now, unread: unread}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.answered == nil {
-		a.answered = make(map[Key]*answered)
-	}
-	a.answered[k] = w
+	a.remember(k, b)
 	return func(unread bool, now time.Time) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.answered[k] != w { // an equal one has replaced it
+		if held, _ := a.bulks.Peek(k); held != b { // an equal one has come, or it was forgotten
 			return false
 		}
-		delete(a.answered, k)
-		if !w.holds(unread, now) {
+		a.bulks.Remove(k)
+		if !unread || now.Sub(b.at) > unreadAge {
 			return false
 		}
-		a.remember(k, m, now)
+		a.remember(k, &remembered{Minted: m, at: now})
 		return true
+	}
+}
+
+// remember takes in a bulk, and forgets what is too old, and the oldest where there are too many. a.mu is held.
+func (a *Ambiguous) remember(k Key, b *remembered) {
+	if a.bulks == nil {
+		a.bulks, _ = simplelru.NewLRU(maxAmbiguous, func(_ Key, b *remembered) { a.names -= len(b.Places) }) // the size is positive
+	}
+	a.bulks.Remove(k)
+	a.bulks.Add(k, b)
+	a.names += len(b.Places)
+	for {
+		_, oldest, _ := a.bulks.GetOldest()
+		if a.names <= maxNames && b.at.Sub(oldest.at) <= ambiguousAge {
+			return
+		}
+		a.bulks.RemoveOldest()
 	}
 }
 
@@ -151,45 +138,17 @@ func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time)
 func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forget(now, maxAmbiguous)
-	b, ok := a.drop(k)
-	if w := a.answered[k]; w != nil {
-		delete(a.answered, k)
-		if !ok && w.holds(w.unread(), now) {
-			return w.Minted, true
-		}
+	if a.bulks == nil {
+		return Minted{}, false
 	}
-	return b.Minted, ok
-}
-
-// forget removes what is too old, and the oldest beyond most.
-func (a *Ambiguous) forget(now time.Time, most int) {
-	if len(a.order) >= 2*maxAmbiguous {
-		a.order = slices.DeleteFunc(a.order, func(o ordered) bool { return !a.holds(o) })
+	b, ok := a.bulks.Peek(k)
+	if !ok {
+		return Minted{}, false
 	}
-	for len(a.order) > 0 {
-		first := a.order[0]
-		holds := a.holds(first)
-		if holds && len(a.bulks) <= most && a.names <= maxNames && now.Sub(first.at) <= ambiguousAge {
-			return
-		}
-		a.order = a.order[1:]
-		if holds {
-			a.drop(first.key)
-		}
+	a.bulks.Remove(k)
+	age := now.Sub(b.at)
+	if age > ambiguousAge || b.unread != nil && (age > unreadAge || !b.unread()) {
+		return Minted{}, false
 	}
-}
-
-// drop removes a bulk, and returns it.
-func (a *Ambiguous) drop(k Key) (remembered, bool) {
-	b, ok := a.bulks[k]
-	a.names -= len(b.Places)
-	delete(a.bulks, k)
-	return b, ok
-}
-
-// holds reports whether the bulk is remembered since then: it was not taken meanwhile, nor remembered again.
-func (a *Ambiguous) holds(o ordered) bool {
-	b, ok := a.bulks[o.key]
-	return ok && b.at.Equal(o.at)
+	return b.Minted, true
 }

@@ -117,11 +117,10 @@ func (b *Balance) SetMaxSkew(maxSkew float64) {
 	b.maxSkew = maxSkew
 }
 
-// Pick chooses the shard for a bulk. chance is uniform in [0, 1). fitness is that of a
+// Pick chooses the shard for a bulk. chance is uniform in [0, 1). fit is the fitness of each
 // shard; nil: all are well. [Balance.Wrote] must be called once for each Pick, when the
 // bulk has ended.
-func (b *Balance) Pick(chance float64, fitness func(shard int) Fitness) (shard int, how Choice) {
-	fit := b.fit(fitness)
+func (b *Balance) Pick(chance float64, fit []Fitness) (shard int, how Choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	weights, how := b.levels(fit).weights()
@@ -142,8 +141,7 @@ type Standing struct {
 }
 
 // Preview returns how the next [Balance.Pick] chooses, with the same fitness.
-func (b *Balance) Preview(fitness func(shard int) Fitness) ([]Standing, Choice) {
-	fit := b.fit(fitness)
+func (b *Balance) Preview(fit []Fitness) ([]Standing, Choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.levels(fit)
@@ -157,17 +155,6 @@ func (b *Balance) Preview(fitness func(shard int) Fitness) ([]Standing, Choice) 
 		out[i] = Standing{int64(s.documents), s.outstanding, l.level[i], l.room[i], weights[i] / sum}
 	}
 	return out, how
-}
-
-// fit returns the fitness of each shard.
-func (b *Balance) fit(fitness func(shard int) Fitness) []Fitness {
-	fit := make([]Fitness, len(b.shards))
-	for i := range fit {
-		if fitness != nil {
-			fit[i] = fitness(i)
-		}
-	}
-	return fit
 }
 
 // Wrote records the result of a Pick: how many documents the shard has got, and their
@@ -201,8 +188,8 @@ func (b *Balance) learnSize(wrote amount) {
 }
 
 // Correct sets how many documents the engine counted on each shard since this Balance
-// began. A shard has at least what this process wrote, as the engine counts documents
-// only after a refresh. It is ignored for another number of shards.
+// began. A shard has at least what this process wrote, some of it since they were counted.
+// It is ignored for another number of shards.
 func (b *Balance) Correct(documents []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,6 +260,9 @@ type levels struct {
 
 // levels returns the shards in a draw. Those that are down lack more and more while they are: they are not in the mean.
 func (b *Balance) levels(fit []Fitness) levels {
+	if fit == nil {
+		fit = make([]Fitness, len(b.shards))
+	}
 	l := levels{fit: fit, level: make([]float64, len(b.shards)), room: make([]bool, len(b.shards))}
 	last := max(slices.Min(fit), Sick) // all of them, if all are down
 	var written, sum amount

@@ -24,14 +24,15 @@ type traffic struct {
 	each  func(second int, skew float64, bulks []int)
 }
 
-// sickIf has shards be sick or well.
-func sickIf(sick func(shard int) bool) func(shard int) Fitness {
-	return func(shard int) Fitness {
+// sickIf has so many shards be sick or well.
+func sickIf(shards int, sick func(shard int) bool) []Fitness {
+	fit := make([]Fitness, shards)
+	for shard := range fit {
 		if sick(shard) {
-			return Sick
+			fit[shard] = Sick
 		}
-		return Well
 	}
+	return fit
 }
 
 type flight struct {
@@ -72,7 +73,7 @@ func (tr traffic) run(seed uint64) []*Balance {
 					continue
 				}
 				f := flight{sidecar: rng.IntN(tr.sidecars), end: now + 1 + rng.IntN(10)}
-				f.shard, _ = balances[f.sidecar].Pick(rng.Float64(), sickIf(func(shard int) bool { return tr.sick(second, shard) }))
+				f.shard, _ = balances[f.sidecar].Pick(rng.Float64(), sickIf(tr.shards, func(shard int) bool { return tr.sick(second, shard) }))
 				f.documents, f.bytes = tr.size(rng)
 				flying = append(flying, f)
 				bulks[f.shard]++
@@ -209,9 +210,9 @@ func TestBalanceKeepsTheBound(t *testing.T) {
 }
 
 func TestBalanceChoices(t *testing.T) {
-	first := sickIf(func(shard int) bool { return shard == 0 })
+	first := []Fitness{Sick, Well}
 	b := NewBalance(2, 1.5)
-	write := func(sick func(int) Fitness, documents int) (int, Choice) {
+	write := func(sick []Fitness, documents int) (int, Choice) {
 		shard, how := b.Pick(0, sick)
 		b.Wrote(shard, documents, int64(documents))
 		return shard, how
@@ -225,7 +226,7 @@ func TestBalanceChoices(t *testing.T) {
 		require.Equal(t, ChoiceAvoided, how)
 		require.Equal(t, 1, shard)
 	}
-	_, how := write(sickIf(func(int) bool { return true }), 1)
+	_, how := write([]Fitness{Sick, Sick}, 1)
 	require.Equal(t, ChoiceAllSick, how)
 	_, how = write(nil, 1)
 	require.Equal(t, ChoiceEven, how)
@@ -300,7 +301,7 @@ func TestBalanceConcurrently(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(worker), 0))
 			for range 500 {
-				shard, _ := b.Pick(rng.Float64(), sickIf(func(shard int) bool { return shard == worker }))
+				shard, _ := b.Pick(rng.Float64(), sickIf(5, func(shard int) bool { return shard == worker }))
 				b.Wrote(shard, 5, 50)
 				b.Skew()
 				b.SetMaxSkew(1.5)
@@ -317,9 +318,9 @@ func BenchmarkPick(b *testing.B) {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			b.ReportAllocs()
 			rng := rand.New(rand.NewPCG(1, 1))
-			balance := NewBalance(shards, 1.5)
+			balance, fit := NewBalance(shards, 1.5), sickIf(shards, func(shard int) bool { return shard == 0 })
 			for b.Loop() {
-				shard, _ := balance.Pick(rng.Float64(), sickIf(func(shard int) bool { return shard == 0 }))
+				shard, _ := balance.Pick(rng.Float64(), fit)
 				balance.Wrote(shard, 500, 150_000)
 			}
 		})
@@ -329,7 +330,7 @@ func BenchmarkPick(b *testing.B) {
 // What is said of the next choice is what is chosen.
 func TestPreviewTellsTheChances(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, sick := range []func(int) Fitness{nil, sickIf(func(shard int) bool { return shard == 1 }), sickIf(func(int) bool { return true })} {
+	for _, sick := range [][]Fitness{nil, {Well, Sick, Well, Well}, {Sick, Sick, Sick, Sick}} {
 		b := NewBalance(4, 1.5)
 		for i := range 400 {
 			shard, _ := b.Pick(rng.Float64(), nil)
@@ -373,7 +374,7 @@ func TestAShardThatStoresNothingDoesNotGetAll(t *testing.T) {
 			got := 0
 			const bulks = 10_000
 			for range bulks {
-				shard, _ := b.Pick(rng.Float64(), sickIf(c.sick))
+				shard, _ := b.Pick(rng.Float64(), sickIf(shards, c.sick))
 				documents := 500
 				if shard == 0 {
 					got++
@@ -392,13 +393,12 @@ func TestAShardThatIsDownGetsNothing(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		b := NewBalance(4, 1.5)
 		counts := make([]int, 4)
+		fit := make([]Fitness, 4)
+		for shard := range down {
+			fit[shard] = Down
+		}
 		for range 4000 {
-			shard, how := b.Pick(rng.Float64(), func(shard int) Fitness {
-				if shard < down {
-					return Down
-				}
-				return Well
-			})
+			shard, how := b.Pick(rng.Float64(), fit)
 			require.Equal(t, ChoiceAvoided, how)
 			b.Wrote(shard, 500, 150_000)
 			counts[shard]++
@@ -411,6 +411,6 @@ func TestAShardThatIsDownGetsNothing(t *testing.T) {
 			}
 		}
 	}
-	_, how := NewBalance(2, 1.5).Pick(0, func(int) Fitness { return Down })
+	_, how := NewBalance(2, 1.5).Pick(0, []Fitness{Down, Down})
 	require.Equal(t, ChoiceAllSick, how)
 }

@@ -106,6 +106,9 @@ func (k *Book) is(x Index) bool { return k.uuid == x.UUID && k.shards == x.Shard
 // Size returns the number of shards in each part of the book.
 func (k *Book) Size() int { return k.size }
 
+// Parts returns the number of parts.
+func (k *Book) Parts() int { return k.shards / k.size }
+
 // dropOldest removes the book that was not used for the longest time.
 func (b *Books) dropOldest() {
 	var oldest bookKey
@@ -159,7 +162,7 @@ func (k *Book) Counted(byShard []int64, at time.Time) {
 		return
 	}
 	k.counts.at = at
-	documents := make([]int64, k.shards/k.size)
+	documents := make([]int64, k.Parts())
 	for shard, n := range byShard {
 		documents[shard/k.size] += n
 	}

@@ -109,7 +109,7 @@ func TestBooksAreSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for n := range 500 {
 				k := b.Of(indexOf(fmt.Sprint(n%5), 1+n%3), 0, 1.5, epoch.Add(time.Duration(n)*time.Second))
-				shard, _ := k.Pick(float64(i)/8, sickIf(func(int) bool { return n%2 == 0 }))
+				shard, _ := k.Pick(float64(i)/8, sickIf(1+n%3, func(int) bool { return n%2 == 0 }))
 				k.Begin(shard, epoch)
 				k.Counted(make([]int64, 1+n%3), epoch.Add(time.Duration(n)*time.Second))
 				k.End(shard, n, time.Millisecond, epoch)

@@ -62,7 +62,7 @@ const (
 	ReasonRoutedByFields  Reason = "routed_by_fields"  // fields of the document determine the shard; a routing is refused
 	ReasonRoutingRequired Reason = "routing_required"  // the engine refuses operations without a routing, and its error must reach the client
 	ReasonJoinField       Reason = "join_field"        // children are routed by the ids of their parents
-	ReasonNoCustomRouting Reason = "no_custom_routing" // a data stream that refuses a routing
+	ReasonNoCustomRouting Reason = "no_custom_routing" // a data stream: it refuses a routing, or demands one of every document
 	ReasonUnreadable      Reason = "unreadable"        // its metadata does not say how its documents are spread, or they are over virtual shards
 )
 
@@ -71,7 +71,6 @@ const (
 	ReasonUndivided   Reason = "undivided"    // the number of shards is not a multiple of the size, or is equal to it
 	ReasonRoutedAlias Reason = "routed_alias" // an alias of it has a routing, which searches fewer shards
 	ReasonResized     Reason = "resized"      // it was split, shrunk or cloned from another index
-	ReasonDataStream  Reason = "data_stream"  // its older indices may be divided differently
 )
 
 // Reasons returns all of them.
@@ -81,6 +80,6 @@ func Reasons() []Reason {
 		ReasonNoIndex, ReasonMalformed, ReasonManyIndices, ReasonTooLong, ReasonCompressed, ReasonURLParameter, ReasonObserve,
 		ReasonNotSelected, ReasonUnknown, ReasonAlias, ReasonClosed, ReasonOneShard, ReasonPartitioned, ReasonRoutedByFields,
 		ReasonRoutingRequired, ReasonJoinField, ReasonNoCustomRouting, ReasonUnreadable,
-		ReasonUndivided, ReasonRoutedAlias, ReasonResized, ReasonDataStream,
+		ReasonUndivided, ReasonRoutedAlias, ReasonResized,
 	}
 }

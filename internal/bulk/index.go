@@ -10,8 +10,7 @@ import (
 
 // Index is what determines whether and how documents of an index are kept together.
 type Index struct {
-	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
-	// stream, those of the index it is written to.
+	// Shards and RoutingShards are number_of_shards and routing_num_shards.
 	Shards, RoutingShards int
 	// Values has a routing value for each shard; nil if one value does not lead to one
 	// shard, or if the metadata does not tell. It is shared and must not be changed.
@@ -24,8 +23,7 @@ type Index struct {
 	Resized bool
 	// AppendOnly says that the index refuses documents with ids of the client's (OpenSearch).
 	AppendOnly bool
-	// WriteIndex is the index that documents go to: the one of the name, except for a data
-	// stream; empty for an alias.
+	// WriteIndex is the index that documents go to; empty for an alias or a data stream.
 	WriteIndex string
 	// UUID tells the index from another one that had its name before.
 	UUID string
@@ -35,8 +33,7 @@ type Index struct {
 type (
 	metadataAnswer struct {
 		Metadata struct {
-			Indices    map[string]indexMetadata `json:"indices"`
-			DataStream json.RawMessage          `json:"data_stream"`
+			Indices map[string]indexMetadata `json:"indices"`
 		} `json:"metadata"`
 	}
 	indexMetadata struct {
@@ -78,16 +75,6 @@ type (
 		} `json:"_routing"`
 		Properties map[string]mapping `json:"properties"`
 	}
-	dataStreams struct {
-		Streams map[string]dataStream      `json:"data_stream"`
-		Aliases map[string]json.RawMessage `json:"data_stream_aliases"`
-	}
-	dataStream struct {
-		CustomRouting bool `json:"allow_custom_routing"`
-		Indices       []struct {
-			Name string `json:"index_name"`
-		} `json:"indices"`
-	}
 )
 
 // text is a string, or another value in its JSON form. Settings are strings, but some
@@ -122,9 +109,9 @@ func (n *names) UnmarshalJSON(raw []byte) error {
 //	GET /_cluster/state/metadata/{names}?local=true
 //
 // of which `state`, `settings`, `mappings`, `routing_num_shards` and `aliases` of the
-// indices and `data_stream` are looked at. It returns what it found by the name to
-// write to: indices, their aliases (which are refused) and data streams. Work and
-// memory are in proportion to the body, which the caller limits.
+// indices are looked at. It returns what it found by the name to write to: indices, and
+// their aliases, which are refused. Work and memory are in proportion to the body, which
+// the caller limits.
 func ParseIndices(body []byte) (map[string]Index, error) {
 	var answer metadataAnswer
 	if err := json.Unmarshal(body, &answer); err != nil {
@@ -134,26 +121,11 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 	values := make(map[[2]int][]string) // most indices have the same number of shards
 	for name, metadata := range answer.Metadata.Indices {
 		for _, alias := range metadata.Aliases {
-			found[alias] = refusedIndex(ReasonAlias)
+			found[alias] = Index{Refused: ReasonAlias, RefusedRouted: ReasonAlias}
 		}
 		found[name] = metadata.index(name, values)
 	}
-	section, err := parseStreams(answer.Metadata.DataStream)
-	if err != nil {
-		return nil, err
-	}
-	for alias := range section.Aliases {
-		found[alias] = refusedIndex(ReasonAlias)
-	}
-	for name, stream := range section.Streams {
-		found[name] = stream.index(found)
-	}
 	return found, nil
-}
-
-// refusedIndex is a name that does not stand for one index.
-func refusedIndex(why Reason) Index {
-	return Index{Refused: why, RefusedRouted: why}
 }
 
 // HasRoutedAlias reports whether an alias of the index has a routing of its own, by the
@@ -174,40 +146,6 @@ func HasRoutedAlias(index string, body []byte) bool {
 		}
 	}
 	return false
-}
-
-// parseStreams parses the data streams. They are listed by name, or in another object
-// `data_stream` beside their aliases.
-func parseStreams(section json.RawMessage) (dataStreams, error) {
-	if len(section) == 0 {
-		return dataStreams{}, nil
-	}
-	var plain map[string]dataStream
-	err := json.Unmarshal(section, &plain)
-	if outer, is := plain["data_stream"]; err == nil && (!is || len(outer.Indices) > 0) {
-		return dataStreams{Streams: plain}, nil
-	}
-	var nested dataStreams
-	if err := json.Unmarshal(section, &nested); err != nil {
-		return dataStreams{}, fmt.Errorf("parse data streams: %w", err)
-	}
-	return nested, nil
-}
-
-// index returns the Index of a data stream, whose last index is written to.
-func (d dataStream) index(indices map[string]Index) Index {
-	if len(d.Indices) == 0 {
-		return refusedIndex(ReasonUnreadable)
-	}
-	write, known := indices[d.Indices[len(d.Indices)-1].Name]
-	if !known || write.WriteIndex == "" {
-		write = Index{Refused: ReasonUnreadable}
-	}
-	write.RefusedRouted = ReasonDataStream
-	if !d.CustomRouting {
-		write.Refused, write.RefusedRouted, write.Values = ReasonNoCustomRouting, ReasonNoCustomRouting, nil
-	}
-	return write
 }
 
 func (m indexMetadata) index(name string, values map[[2]int][]string) Index {

@@ -111,40 +111,9 @@ func TestRoutedAliases(t *testing.T) {
 	require.True(t, resized.Resized)
 }
 
-func TestParseIndicesOfDataStreams(t *testing.T) {
-	answer := func(streams string) string {
-		return `{"metadata":{"indices":{
-			".ds-s-1":{"settings":{"index":{"number_of_shards":"2"}},"routing_num_shards":1024},
-			".ds-s-2":{"settings":{"index":{"number_of_shards":"3"}},"routing_num_shards":768}},"data_stream":` + streams + `}}`
-	}
-	stream := `{"allow_custom_routing":true,"indices":[{"index_name":".ds-s-1"},{"index_name":".ds-s-2"}]}`
-	want := Index{WriteIndex: ".ds-s-2", Shards: 3, RoutingShards: 768, Values: Values(3, 768), RefusedRouted: ReasonDataStream}
-	for _, section := range []string{
-		`{"s":` + stream + `}`, `{"data_stream":{"s":` + stream + `}}`,
-		`{"data_stream":{"s":` + stream + `},"data_stream_aliases":{"a":{"data_streams":["s"]}}}`,
-	} {
-		require.Equal(t, want, parse(t, answer(section))["s"], section)
-	}
-	require.Equal(t, want, parse(t, answer(`{"data_stream":`+stream+`}`))["data_stream"], "it may be called so")
-	require.Equal(t, ReasonAlias, parse(t, answer(`{"data_stream":{},"data_stream_aliases":{"a":{}}}`))["a"].Refused)
-
-	for section, why := range map[string]Reason{
-		`{"s":` + strings.Replace(stream, "true", "false", 1) + `}`:                         ReasonNoCustomRouting,
-		`{"s":` + strings.Replace(stream, `"allow_custom_routing":true,`, ``, 1) + `}`:      ReasonNoCustomRouting,
-		`{"s":{"allow_custom_routing":true,"indices":[]}}`:                                  ReasonUnreadable,
-		`{"s":{"allow_custom_routing":true,"indices":[{"index_name":"gone"}]}}`:             ReasonUnreadable,
-		`{"data_stream":{"s":{"allow_custom_routing":true,"indices":[{"index_name":""}]}}}`: ReasonUnreadable,
-	} {
-		got := parse(t, answer(section))["s"]
-		require.Equal(t, why, got.Refused, section)
-		require.Nil(t, got.Values)
-	}
-}
-
 func TestParseIndicesErrors(t *testing.T) {
 	for _, body := range []string{
-		``, `[]`, `{"metadata":[]}`, `{"metadata":{"indices":{"a":7}}}`, `{"metadata":{"data_stream":7}}`,
-		`{"metadata":{"data_stream":{"data_stream":7}}}`, `{"metadata":{"data_stream":{"data_stream":{},"data_stream_aliases":7}}}`,
+		``, `[]`, `{"metadata":[]}`, `{"metadata":{"indices":{"a":7}}}`,
 	} {
 		_, err := ParseIndices([]byte(body))
 		require.Error(t, err, body)
@@ -153,7 +122,7 @@ func TestParseIndicesErrors(t *testing.T) {
 
 func FuzzParseIndices(f *testing.F) {
 	f.Add([]byte(metadata(`,"routing_path":["a"]`, `"properties":{"a":{"type":"join"}}`)))
-	f.Add([]byte(`{"metadata":{"indices":{"a":{"settings":{"index":{"number_of_shards":"2"}},"routing_num_shards":4}},"data_stream":{"data_stream":{"s":{"allow_custom_routing":true,"indices":[{"index_name":"a"}]}}}}}`))
+	f.Add([]byte(`{"metadata":{"indices":{"a":{"settings":{"index":{"number_of_shards":"2"}},"aliases":["b"],"routing_num_shards":4}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		indices, err := ParseIndices(body)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"slices"
 
 	"sidestep/internal/es"
 )
@@ -86,8 +85,8 @@ type Tally struct {
 // routing that is wanted for their index: one that is inserted where they have none, one
 // that stands in place of the client's where they have. All other bytes are those of the
 // body. Lines of source stream through,
-// whatever their length; memory is at most one action line of 64 KiB, 32 KiB to read into,
-// and what is known of the up to 1,000 parts that are looked at.
+// whatever their length; memory is at most one action line of 64 KiB, twice, 32 KiB to read
+// into, and what is known of the up to 1,000 parts that are looked at.
 //
 // A bulk whose URL has a `routing`, `pipeline` or `require_alias`, or a type in its
 // path, must not be read through one: they hold for each of its operations. Neither
@@ -102,9 +101,9 @@ type Rewriter struct {
 
 	buf      []byte // buf[from:to] has been read from src and not yet been looked at
 	from, to int
-	err      error     // of src; told when everything before it has been
-	pieces   [7][]byte // looked at and not yet given to the reader
-	idField  []byte    // one of them
+	err      error  // of src; told when everything before it has been
+	pending  []byte // looked at and not yet given to the reader
+	action   []byte // the last action line that was changed
 	state    lineState
 
 	parts   map[Part]*destination
@@ -125,8 +124,8 @@ const (
 // destination is what was answered for a part.
 type destination struct {
 	Placed
-	why             Reason
-	insert, inserts []byte // the field, alone and before others
+	why    Reason
+	insert []byte // the field
 
 	slot  *Slot    // if it is routed
 	texts [][]byte // by logical number: the value as it is written, nil before it was used
@@ -153,37 +152,21 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
 		switch {
-		case r.pending() > 0:
-			n += r.take(p[n:])
+		case len(r.pending) > 0:
+			moved := copy(p[n:], r.pending)
+			r.pending = r.pending[moved:]
+			n += moved
 		case r.next():
 		case n > 0:
 			return n, nil // what is there does not wait for more
 		case r.err != nil:
+			r.src, r.buf, r.from, r.to, r.action = nil, nil, 0, 0, nil // the tally is of use for longer than these
 			return 0, r.err
 		case r.fill() == 0 && r.err == nil:
 			return 0, nil
 		}
 	}
 	return n, nil
-}
-
-// pending returns the size of what the reader has not got yet.
-func (r *Rewriter) pending() (n int) {
-	for _, piece := range r.pieces {
-		n += len(piece)
-	}
-	return n
-}
-
-// take moves pieces to p.
-func (r *Rewriter) take(p []byte) int {
-	n := 0
-	for i, piece := range r.pieces {
-		moved := copy(p[n:], piece)
-		r.pieces[i] = piece[moved:]
-		n += moved
-	}
-	return n
 }
 
 // fill reads once more from src. Nothing is pending.
@@ -204,8 +187,8 @@ func (r *Rewriter) fill() int {
 	return n
 }
 
-// next makes pieces of what has been read. It returns false if more must be read
-// before.
+// next makes the next part of what has been read pending. It returns false if more must be
+// read before.
 func (r *Rewriter) next() bool {
 	b := r.buf[r.from:r.to]
 	if len(b) == 0 {
@@ -236,14 +219,14 @@ func (r *Rewriter) next() bool {
 	case isBlank(b[:end]): // engines skip it
 		r.pass(end + 1)
 	default:
-		r.action(b[:end])
+		r.readAction(b[:end])
 	}
 	return true
 }
 
 // pass gives n bytes to the reader as they are.
 func (r *Rewriter) pass(n int) {
-	r.pieces[0] = r.buf[r.from : r.from+n]
+	r.pending = r.buf[r.from : r.from+n]
 	r.from += n
 }
 
@@ -263,9 +246,9 @@ func (r *Rewriter) count(why Reason) {
 	r.tally.Passed[why]++
 }
 
-// action reads an action line and gives it to the reader with the routing of its
+// readAction reads an action line and gives it to the reader with the routing of its
 // index, if any.
-func (r *Rewriter) action(line []byte) {
+func (r *Rewriter) readAction(line []byte) {
 	a, ok := es.ReadBulkAction(line)
 	if !ok {
 		r.giveUp()
@@ -274,7 +257,6 @@ func (r *Rewriter) action(line []byte) {
 	if a.Verb != es.BulkDelete {
 		r.state = stateSource
 	}
-	start := r.from
 	r.pass(len(line) + 1)
 	var why Reason
 	if r.current, why = r.destinationOf(&a); r.current == nil {
@@ -284,28 +266,35 @@ func (r *Rewriter) action(line []byte) {
 	r.tally.Operations++
 	r.tally.Planned++
 	r.current.Operations++
-	before, rest := r.buf[start:start+a.Insert], r.buf[start+a.Insert:r.from]
-	if r.o.Create {
-		before = r.rename(before)
-	}
-	if r.o.ID != nil {
-		r.idField = append(append(append(r.idField[:0], `"_id":"`...), r.o.ID()...), `",`...)
-		r.pieces[3] = r.idField
-	}
-	r.pieces[0] = before
-	switch {
-	case r.current.Routed:
-		from, to := a.RoutingFrom-a.Insert, a.RoutingTo-a.Insert
-		r.pieces[4], r.pieces[5], r.pieces[6] = rest[:from], r.current.value(a.Routing), rest[to:]
-	case a.Bare:
-		r.pieces[4], r.pieces[5] = r.current.insert, rest
-	default:
-		r.pieces[4], r.pieces[5] = r.current.inserts, rest
-	}
-	r.grown += int64(r.pending() - (len(line) + 1))
+	before := len(r.pending)
+	r.pending = r.change(r.pending, &a)
+	r.grown += int64(len(r.pending) - before)
 	if r.o.ID != nil && !r.o.Create {
 		r.grown++ // sent again, an index becomes a create
 	}
+}
+
+// change returns an action line as it is sent.
+func (r *Rewriter) change(line []byte, a *es.BulkAction) []byte {
+	out := r.action[:0]
+	out = append(out, line[:a.Insert]...)
+	if r.o.Create {
+		out = bytes.Replace(out, []byte(`"index"`), []byte(`"create"`), 1)
+	}
+	if r.o.ID != nil {
+		out = append(append(append(out, `"_id":"`...), r.o.ID()...), `",`...)
+	}
+	switch {
+	case r.current.Routed:
+		out = append(out, line[a.Insert:a.RoutingFrom]...)
+		out = append(append(out, r.current.value(a.Routing)...), line[a.RoutingTo:]...)
+	case a.Bare:
+		out = append(append(out, r.current.insert...), line[a.Insert:]...)
+	default:
+		out = append(append(append(out, r.current.insert...), ','), line[a.Insert:]...)
+	}
+	r.action = out
+	return out
 }
 
 // value returns what is written in place of a client's routing.
@@ -316,18 +305,6 @@ func (d *destination) value(routing string) []byte {
 		d.Shards++
 	}
 	return d.texts[number]
-}
-
-// rename makes a `create` of an `index` in the beginning of an action line, of which it
-// returns what comes first; the rest becomes pieces.
-func (r *Rewriter) rename(before []byte) []byte {
-	const index, create = `"index"`, `"create"`
-	at := bytes.Index(before, []byte(index))
-	if at < 0 {
-		return before
-	}
-	r.pieces[1], r.pieces[2] = []byte(create), before[at+len(index):]
-	return before[:at]
 }
 
 // destinationOf returns where an operation goes, or why it stays as it is.
@@ -382,7 +359,6 @@ func (r *Rewriter) ask(part Part) *destination {
 	default:
 		value, _ := json.Marshal(to.Routing) //nolint:errchkjson // a string always marshals
 		d.insert = append([]byte(`"routing":`), value...)
-		d.inserts = slices.Concat(d.insert, []byte{','})
 		d.Shards = 1
 	}
 	r.planned = append(r.planned, d)

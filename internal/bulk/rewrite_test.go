@@ -189,10 +189,16 @@ func TestRewriterLongLines(t *testing.T) {
 		body := tc.action + "\n" + source + "\n{\"index\":{}}\n{}\n"
 		for _, src := range []io.Reader{strings.NewReader(body), iotest.HalfReader(strings.NewReader(body)), &pieceReader{data: []byte(body), size: func() int { return 1000 }}} {
 			r := NewRewriter(src, Options{DefaultIndex: "x", Place: place})
-			out, err := io.ReadAll(r)
+			held := 0
+			out, err := io.ReadAll(readerFunc(func(p []byte) (int, error) {
+				n, err := r.Read(p)
+				held = max(held, cap(r.buf))
+				return n, err
+			}))
 			require.NoError(t, err)
 			require.Equal(t, tc.planned, r.Tally().Planned)
-			require.LessOrEqual(t, cap(r.buf), maxAction+readSize)
+			require.LessOrEqual(t, held, maxAction+readSize)
+			require.Positive(t, held)
 			require.Equal(t, body, strings.ReplaceAll(strings.ReplaceAll(string(out), `"routing":"7",`, ``), `"routing":"7"`, ``))
 		}
 	}
@@ -222,6 +228,20 @@ func TestRewriterPassesErrorsOfTheBody(t *testing.T) {
 	}
 }
 
+// A body that was read is kept for as long as its answer takes, by those who need it.
+func TestRewriterLetsGoOfWhatItHasRead(t *testing.T) {
+	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: place})
+	_, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Nil(t, r.src)
+	require.Nil(t, r.buf)
+	require.Nil(t, r.action)
+	n, err := r.Read(make([]byte, 1))
+	require.Zero(t, n)
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, 1, r.Tally().Planned)
+}
+
 // What has been read is told before more is asked for: a client may wait for the
 // answer to what it has sent.
 func TestRewriterDoesNotHoldBack(t *testing.T) {
@@ -233,6 +253,10 @@ func TestRewriterDoesNotHoldBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len("{\"index\":{\"routing\":\"7\"}}\n{\"a\""), n)
 }
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // pieceReader gives its data in pieces, and sometimes nothing.
 type pieceReader struct {

@@ -27,6 +27,14 @@ const (
 	BulkRouting                         // `routing` and its old spellings
 	BulkPipeline                        // `pipeline`
 	BulkOther                           // any other field with a meaning of its own, or one that engines read differently
+
+	// These say nothing of an operation, but none may be there twice.
+	bulkIndex
+	bulkDataStream
+	bulkTemplates
+	bulkPipelines
+
+	bulkTold = BulkID | BulkRouting | BulkPipeline | BulkOther
 )
 
 // BulkAction is the content of an action line of a bulk.
@@ -68,102 +76,72 @@ func ReadBulkAction(line []byte) (a BulkAction, ok bool) {
 }
 
 func bulkVerb(key []byte) (BulkVerb, bool) {
-	switch string(key) {
-	case "index":
-		return BulkIndex, true
-	case "create":
-		return BulkCreate, true
-	case "update":
-		return BulkUpdate, true
-	case "delete":
-		return BulkDelete, true
-	default:
-		return "", false
+	for _, verb := range [...]BulkVerb{BulkIndex, BulkCreate, BulkUpdate, BulkDelete} {
+		if string(key) == string(verb) {
+			return verb, true
+		}
 	}
+	return "", false
 }
 
 // bulkMetadata reads the metadata of an operation, after its opening brace.
 func (s *scanner) bulkMetadata(a *BulkAction) status {
-	const index, dataStream, templates, pipelines = 1, 2, 4, 8
-	seen := 0
-	once := func(field int) {
-		if seen&field != 0 {
+	st := s.members(func(key []byte) (st status) {
+		field := bulkField(key)
+		if a.Fields&field != 0 { // a second one
+			field, a.Routing = field|BulkOther, ""
+		}
+		a.Bare, a.Fields = false, a.Fields|field
+		switch {
+		case field == BulkRouting:
+			return s.bulkRouting(a)
+		case field != bulkIndex:
+			return s.skip()
+		case s.b[s.i] != '"':
+			a.Fields |= BulkOther
+			return s.skip()
+		}
+		if a.Index, st = s.text(); bytes.ContainsRune(a.Index, utf8.RuneError) {
 			a.Fields |= BulkOther
 		}
-		seen |= field
-	}
-	for ; ; a.Bare = false {
-		key, st := s.key(a.Bare)
-		if st == scanEnd {
-			return scanOK
-		}
-		if st != scanOK {
-			return st
-		}
-		switch string(key) {
-		case "routing":
-			if st = s.bulkRouting(a); st != scanOK {
-				return st
-			}
-		case "_index":
-			once(index)
-			if s.b[s.i] == '"' {
-				if a.Index, st = s.text(); bytes.ContainsRune(a.Index, utf8.RuneError) {
-					a.Fields |= BulkOther
-				}
-				break
-			}
-			a.Fields |= BulkOther
-			st = s.skip()
-		case "require_data_stream":
-			once(dataStream)
-			st = s.skip()
-		case "dynamic_templates":
-			once(templates)
-			st = s.skip()
-		case "list_executed_pipelines":
-			once(pipelines)
-			st = s.skip()
-		default:
-			a.Fields |= bulkField(key)
-			st = s.skip()
-		}
-		if st != scanOK {
-			return st
-		}
-	}
+		return st
+	})
+	a.Fields &= bulkTold
+	return st
 }
 
 // bulkRouting reads the value of a routing.
-func (s *scanner) bulkRouting(a *BulkAction) status {
+func (s *scanner) bulkRouting(a *BulkAction) (st status) {
 	from := s.i
 	routing, ok := s.routing()
 	if !ok {
 		s.i = from
-		if st := s.skip(); st != scanOK {
-			return st
-		}
+		st = s.skip()
 	}
-	if a.Fields&BulkRouting != 0 { // a second one
-		routing, a.Fields = "", a.Fields|BulkOther
-	}
-	a.Fields |= BulkRouting
 	a.Routing, a.RoutingFrom, a.RoutingTo = routing, from, s.i
-	return scanOK
+	return st
 }
 
-// bulkField returns the kind of a field that rules an operation out.
 func bulkField(key []byte) BulkFields {
 	switch string(key) {
 	case "_id":
 		return BulkID
+	case "routing":
+		return BulkRouting
 	case "_routing", "parent", "_parent":
 		return BulkRouting | BulkOther
 	case "pipeline":
 		return BulkPipeline
-	default:
-		return BulkOther
+	case "_index":
+		return bulkIndex
+	case "require_data_stream":
+		return bulkDataStream
+	case "dynamic_templates":
+		return bulkTemplates
+	case "list_executed_pipelines":
+		return bulkPipelines
 	}
+	return BulkOther
 }
 
 // BulkErrors reads the beginning of the answer to a bulk: whether an operation failed. The engines tell that before the

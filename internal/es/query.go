@@ -7,13 +7,11 @@ import (
 
 const preferenceParam = "preference"
 
-// param is one parameter of a query string, still percent-encoded. The offsets
-// are those of the value in the query string; a parameter without `=` has an
-// empty value at its end.
+// param is one parameter of a query string, still percent-encoded. It is between these
+// offsets. A parameter without `=` has an empty value.
 type param struct {
-	name, value          string
-	valueStart, valueEnd int
-	hasEquals            bool
+	name, value string
+	start, end  int
 }
 
 // nextParam reads the first parameter at or after pos as the engines do: `&` and
@@ -32,11 +30,8 @@ func nextParam(query string, pos int) (p param, next int) {
 		if start == end {
 			continue
 		}
-		p = param{name: query[start:end], valueStart: end, valueEnd: end}
-		if eq := strings.IndexByte(p.name, '='); eq >= 0 {
-			p.valueStart = start + eq + 1
-			p.name, p.value, p.hasEquals = p.name[:eq], p.name[eq+1:], true
-		}
+		p = param{start: start, end: end}
+		p.name, p.value, _ = strings.Cut(query[start:end], "=")
 		return p, pos
 	}
 	return param{}, -1
@@ -109,29 +104,34 @@ func SetPreference(rawQuery, value string) string {
 	}
 	var out strings.Builder
 	out.Grow(len(rawQuery) + len("&preference=") + encodedLen(value))
-	copied := 0
-	for p, next := nextParam(query, 0); next >= 0; p, next = nextParam(query, next) {
-		if name, _ := decode(p.name, true); name != preferenceParam {
-			continue
-		}
-		out.WriteString(query[copied:p.valueStart])
-		if !p.hasEquals {
-			out.WriteByte('=')
-		}
-		writeEncoded(&out, value)
-		copied = p.valueEnd
-	}
-	out.WriteString(query[copied:])
-	if copied == 0 {
-		if query != "" {
-			out.WriteByte('&')
-		}
-		out.WriteString(preferenceParam)
+	write := func(name string) {
+		out.WriteString(name)
 		out.WriteByte('=')
 		writeEncoded(&out, value)
 	}
+	if !editParam(&out, query, preferenceParam, func(p param) { write(p.name) }) {
+		if query != "" {
+			out.WriteByte('&')
+		}
+		write(preferenceParam)
+	}
 	out.WriteString(fragment)
 	return out.String()
+}
+
+// editParam writes a query string to out, with what write writes in place of each parameter of this name. It reports
+// whether there is one.
+func editParam(out *strings.Builder, query, name string, write func(param)) (found bool) {
+	copied := 0
+	for p, next := nextParam(query, 0); next >= 0; p, next = nextParam(query, next) {
+		if decoded, _ := decode(p.name, true); decoded == name {
+			out.WriteString(query[copied:p.start])
+			write(p)
+			copied, found = p.end, true
+		}
+	}
+	out.WriteString(query[copied:])
+	return found
 }
 
 func encodedLen(s string) int {

@@ -120,36 +120,24 @@ func LocalTarget(target string) (_ string, local bool) {
 	return strings.Join(own, ","), len(own) > 0
 }
 
-// AddRouting returns rawQuery with these values appended to each routing in it. All
-// other bytes stay as they are.
+// AddRouting returns rawQuery with these values appended to the routing in it, which has a
+// value. All other bytes stay as they are.
 func AddRouting(rawQuery string, values []string) string {
-	return editRouting(rawQuery, func(out *strings.Builder, p param) {
-		out.WriteString(rawQuery[p.valueStart-len(p.name)-1 : p.valueEnd])
+	var out strings.Builder
+	editParam(&out, rawQuery, routingParam, func(p param) {
+		out.WriteString(rawQuery[p.start:p.end])
 		for _, value := range values {
 			out.WriteByte(',')
-			writeEncoded(out, value)
+			writeEncoded(&out, value)
 		}
 	})
+	return out.String()
 }
 
 // DropRouting returns rawQuery without its routing.
 func DropRouting(rawQuery string) string {
-	return editRouting(rawQuery, func(*strings.Builder, param) {})
-}
-
-// editRouting has write put something in place of each routing.
-func editRouting(rawQuery string, write func(*strings.Builder, param)) string {
 	var out strings.Builder
-	copied := 0
-	for p, next := nextParam(rawQuery, 0); next >= 0; p, next = nextParam(rawQuery, next) {
-		if name, _ := decode(p.name, true); name != routingParam || !p.hasEquals {
-			continue
-		}
-		out.WriteString(rawQuery[copied : p.valueStart-len(p.name)-1])
-		write(&out, p)
-		copied = p.valueEnd
-	}
-	out.WriteString(rawQuery[copied:])
+	editParam(&out, rawQuery, routingParam, func(param) {})
 	return out.String()
 }
 

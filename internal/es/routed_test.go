@@ -65,7 +65,6 @@ func TestEditRouting(t *testing.T) {
 		{"a=%zz&routing=a%2Cb;size=3", "a=%zz&routing=a%2Cb,2,5;size=3", "a=%zz&;size=3"},
 		{"routing=&=routing=y", "routing=,2,5&=routing=y,2,5", "&="},
 		{"r%6futing=x#f", "r%6futing=x#f,2,5", ""},
-		{"routing", "routing", "routing"},
 		{"size=3", "size=3", "size=3"},
 		{"", "", ""},
 	} {

@@ -23,31 +23,35 @@ const (
 	reasonNoRoom   = "held_bodies_full" // limits.held_bodies bytes are held already
 )
 
-// hold reads the body of a request that may be steered, so that it can be sent again. A
+// hold reads the body of a request that may be steered, or of a bulk that is planned, so that it can be sent again. A
 // body above the limit streams. If the client stops sending, hold answers it and returns
 // false: the request is over.
 func (x *exchange) hold() bool {
 	r := x.r
-	switch {
-	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return true
+	}
+	source, begin := x.widenItems(r.Body), int64(0)
+	switch {
 	case x.Operation == es.Bulk && x.planBulk():
-		return x.holdBulk()
+		source, begin = x.bulk, bulkPrefix
 	case x.steering() == es.SteerNone:
-		x.streamBody(r.Body, nil)
+		x.streamBody(source, nil)
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
 	switch {
+	case r.ContentLength <= limit && x.bulk.mayRepeat():
+		return x.holdRepeatable(limit)
 	case r.ContentLength <= limit:
 	case x.asking: // the engine tells the client to send it
 		limit = 0
 	case x.admitter != nil && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:
-		limit = 0
+		limit = begin
 	}
-	return x.holdFrom(x.widenItems(r.Body), limit)
+	return x.holdFrom(source, limit)
 }
 
 // holdFrom reads the body as it is to be sent. A body of more than limit bytes streams.

@@ -56,7 +56,7 @@ type Bulk struct {
 	// Queues reports whether the write pool of the node with this id is overloaded. May
 	// be nil.
 	Queues func(node string) bool
-	// Books outlive a change of the configuration.
+	// Books outlive a change of the configuration; nil: there are none yet.
 	Books *bulk.Books
 }
 
@@ -265,22 +265,6 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 		}
 	}
 	return nil
-}
-
-// holdBulk reads a bulk as it is to be sent. It reads all of it if it may be held, so
-// that another node can be tried if it was not sent, else the beginning.
-func (x *exchange) holdBulk() bool {
-	b, o, limit := x.bulk, &x.p.o.Bulk, x.p.o.MaxHeldBody
-	switch {
-	case x.asking && x.r.ContentLength > limit: // as in hold
-		return x.holdFrom(b, 0)
-	case x.r.ContentLength > limit:
-		return x.holdFrom(b, bulkPrefix)
-	// If the answer to a repetition cannot be decoded, it cannot be merged either.
-	case o.Idempotent && b.mode == ModeRoute && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !b.line.Filtered:
-		return x.holdRepeatable(limit)
-	}
-	return x.holdFrom(b, limit)
 }
 
 // sending is called when the bulk is about to be sent, through the node of the first shard. The time of a bulk that was read

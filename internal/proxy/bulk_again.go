@@ -28,6 +28,12 @@ type repeatable struct {
 	create bool // it has been sent before: documents that are stored must not be written again
 }
 
+// mayRepeat reports whether the bulk is to be one that can be repeated. If the answer to a repetition cannot be decoded, it
+// cannot be merged either.
+func (b *bulkWrite) mayRepeat() bool {
+	return b != nil && b.x.p.o.Bulk.Idempotent && b.mode == ModeRoute && !b.line.Filtered && es.AcceptsJSON(joined(b.x.r.Header["Accept"]))
+}
+
 // holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
 // streams. One with ids of the client's is handled like any other.
 func (x *exchange) holdRepeatable(limit int64) bool {

@@ -121,6 +121,8 @@ func TestRefusalsTellNothingOfTheTime(t *testing.T) {
 	for name, c := range map[string]struct{ coding, answer, query string }{
 		"plain": {"identity", rejected, ""}, "gzip": {"gzip", rejected, ""}, "filter_path": {"identity", `{"errors":true}`, "?filter_path=errors"},
 		"filter_path without errors": {"identity", `{"took":1}`, "?filter_path=took"},
+		"filter_path of statuses":    {"identity", strings.Replace(rejected, `"took":3,"errors":true,`, "", 1), "?filter_path=items.*.status"},
+		"yaml":                       {"identity", "---\ntook: 3\nerrors: true\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 2, nil)

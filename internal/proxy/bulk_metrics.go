@@ -102,8 +102,9 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 // update returns on request: there, what looks like a status counts as an item.
 type itemCount struct {
 	ok, rejected, other int
-	rest                []byte // the end of the last part, where a status may have begun
-	room                [2 * statusRoom]byte
+	// room begins with the rest of the last part, where a status may have begun.
+	room [2 * statusRoom]byte
+	rest int
 }
 
 // statusRoom is the longest text of a status: `"status" : 201,` with some room.
@@ -114,26 +115,16 @@ var statusKey = []byte(`"status"`) //nolint:gochecknoglobals // a constant
 // scan reads the next part of an answer. The last statusRoom bytes wait for the next
 // part, so that each status is counted when it is complete.
 func (c *itemCount) scan(part []byte) {
-	rest, more := len(c.rest), len(part)
-	if rest+more > statusRoom && rest > 0 {
-		joint := append(c.rest, part[:min(more, statusRoom)]...) //nolint:gocritic // within the room
-		end := min(rest, rest+more-statusRoom)
-		c.count(joint, end)
-		if more <= statusRoom {
-			c.keep(joint[end:])
-			return
-		}
+	joint := append(c.room[:c.rest], part[:min(len(part), statusRoom)]...) // within the room
+	if len(part) > statusRoom {
+		c.count(joint, c.rest)
+	} else {
+		part = joint
 	}
-	if rest+more <= statusRoom {
-		c.keep(append(c.rest, part...))
-		return
-	}
-	c.count(part, more-statusRoom)
-	c.keep(part[more-statusRoom:])
+	end := max(0, len(part)-statusRoom)
+	c.count(part, end)
+	c.rest = copy(c.room[:], part[end:])
 }
-
-// keep stores the end of a part.
-func (c *itemCount) keep(end []byte) { c.rest = append(c.room[:0], end...) }
 
 // count counts the statuses that begin before end.
 func (c *itemCount) count(b []byte, end int) {
@@ -161,8 +152,8 @@ func (c *itemCount) refused() bool { return c.rejected+c.other > 0 }
 
 // end counts what is left at the end of the answer.
 func (c *itemCount) end() {
-	c.count(c.rest, len(c.rest))
-	c.rest = nil
+	c.count(c.room[:c.rest], c.rest)
+	c.rest = 0
 }
 
 // skewCollector reads the books at scrape time, as indices appear and disappear.
@@ -183,11 +174,7 @@ func (c *skewCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect implements prometheus.Collector.
 func (c *skewCollector) Collect(ch chan<- prometheus.Metric) {
-	books := c.p.o.Bulk.Books
-	if books == nil {
-		return
-	}
-	skews := books.Skews(time.Now().Add(-skewAge))
+	skews := c.p.o.Bulk.Books.Skews(time.Now().Add(-skewAge))
 	indices := slices.Sorted(maps.Keys(skews)) // the same ones each time
 	for _, index := range indices[:min(len(indices), maxSkews)] {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, skews[index], index)

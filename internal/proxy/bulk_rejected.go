@@ -34,7 +34,7 @@ func (x *exchange) resolveBulk(t *try) bool {
 		return true
 	}
 	failed, known := t.someFailed()
-	b.failed = failed || !known && b.line.Filtered
+	b.failed = failed || !known
 	if !b.repeats() || !b.again.create && (x.p.o.Bulk.RetryRejected <= 0 || known && !failed) {
 		return true // it passes unchanged
 	}

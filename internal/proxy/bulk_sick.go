@@ -23,6 +23,7 @@ type sickness struct {
 	index *cluster.Index
 	// certain: they are where they are said to be. Else that a primary copy was missing says nothing any more.
 	certain bool
+	fit     []bulk.Fitness // of each part
 	// ignored are the troubles that do not count, as every shard would be sick otherwise.
 	// While a cluster is busy the write pools of all nodes queue and healthy nodes are
 	// slow to answer. Even then bulks should avoid the shards on which they take long.
@@ -41,15 +42,16 @@ var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
-	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index}
+	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index, fit: make([]bulk.Fitness, book.Parts())}
 	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
-	if s.someWell() {
-		return s
+	for _, s.ignored = range [][]string{nil, loadTroubles, allTroubles()} {
+		for shard := range s.fit {
+			s.fit[shard] = s.fitness(shard)
+		}
+		if slices.Contains(s.fit, bulk.Well) {
+			break
+		}
 	}
-	if s.ignored = loadTroubles; s.someWell() {
-		return s
-	}
-	s.ignored = allTroubles()
 	return s
 }
 
@@ -57,7 +59,7 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
 	for {
 		sick := p.sickShards(v, book, index, now)
-		shard, how := book.Pick(rand.Float64(), sick.fitness)
+		shard, how := book.Pick(rand.Float64(), sick.fit)
 		// A sick shard is chosen only if there is no other. A shard that is not sick may
 		// have been tried by another bulk meanwhile, and is sick then.
 		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
@@ -76,23 +78,10 @@ func allTroubles() []string {
 	return all
 }
 
-// someWell reports whether some shard is not sick.
-func (s *sickness) someWell() bool {
-	if s.index == nil {
-		return true // only the pace is known
-	}
-	for shard := range len(s.index.Shards) / s.size {
-		if !s.is(shard) {
-			return true
-		}
-	}
-	return false
-}
-
 // is reports whether a shard is to be avoided.
-func (s *sickness) is(shard int) bool { return s.fitness(shard) != bulk.Well }
+func (s *sickness) is(shard int) bool { return s.fit[shard] != bulk.Well }
 
-// fitness says whether a shard is to be written to.
+// fitness finds whether a shard is to be written to.
 func (s *sickness) fitness(shard int) bulk.Fitness {
 	switch {
 	case !s.p.o.Bulk.Avoid:

@@ -150,7 +150,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fitness)
+	standings, how := book.Preview(sick.fit)
 	r.Choice = how
 	for slot, s := range standings {
 		r.Slots = append(r.Slots, BulkSlot{
@@ -165,7 +165,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fitness)
+	standings, how := book.Preview(sick.fit)
 	times := book.Times()
 	e.Choice, e.Skew, e.Ignored = how, book.Skew(), sick.ignored
 	for shard, s := range standings {
@@ -238,12 +238,11 @@ var bulkTexts = map[string]string{
 	string(bulk.ReasonRoutingRequired): "The index requires a routing: the engine's error must reach the client.",
 	string(bulk.ReasonJoinField):       "The index has a join field: children belong to the shard of their parent.",
 	string(bulk.ReasonPipeline):        "The index has a pipeline, which may set id, routing or index.",
-	string(bulk.ReasonNoCustomRouting): "The name is a data stream: the engines refuse a routing.",
+	string(bulk.ReasonNoCustomRouting): "The name is a data stream: the engines refuse a routing, or demand one of every document.",
 	string(bulk.ReasonUnreadable):      "The metadata of the index does not say how its documents are spread, or they are spread over virtual shards.",
 	string(bulk.ReasonUndivided):       "The number of shards is not a multiple of the routing size, or is equal to it.",
 	string(bulk.ReasonRoutedAlias):     "An alias of the index has a routing of its own.",
 	string(bulk.ReasonResized):         "The index was split, shrunk or cloned from another one.",
-	string(bulk.ReasonDataStream):      "The name is a data stream, whose older indices may be divided differently.",
 }
 
 // summarize says in words what would be done, and why.
@@ -292,9 +291,6 @@ func (e *BulkExplanation) summarize() string {
 // BulkSkew returns the name and skew of the index with the largest skew, among those
 // written to in the last hour; 0 if there is none.
 func (p *Proxy) BulkSkew() (index string, skew float64) {
-	if p.o.Bulk.Books == nil {
-		return "", 0
-	}
 	skews := p.o.Bulk.Books.Skews(time.Now().Add(-skewAge))
 	for _, name := range slices.Sorted(maps.Keys(skews)) {
 		if skews[name] > skew {
@@ -327,7 +323,7 @@ const maxBulkIndices = 20
 func (p *Proxy) BulkIndices() []BulkIndex {
 	all := []BulkIndex{}
 	v := p.view.Load()
-	if p.o.Bulk.Books == nil || v.snapshot == nil {
+	if v.snapshot == nil {
 		return all
 	}
 	now := time.Now()
@@ -347,7 +343,7 @@ func (p *Proxy) BulkIndices() []BulkIndex {
 
 // bulkIndexOf returns the state of an index.
 func (p *Proxy) bulkIndexOf(v *view, book bulk.IndexBook, now time.Time) BulkIndex {
-	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: len(book.Times()), Avoided: []int{}}
+	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: book.Parts(), Avoided: []int{}}
 	if book.Size() > 1 {
 		one.SlotSize = book.Size()
 	}

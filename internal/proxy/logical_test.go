@@ -140,11 +140,13 @@ func TestReadsByRoutingFindAllSlots(t *testing.T) {
 				require.True(t, strings.HasPrefix(sent.uri, path+"?size=1&routing="))
 				s.requireFound(routing, routingIn(sent.uri))
 			}
-			s.do("POST", "/idx/_msearch?routing="+routing, "{}\n{}\n\n{}\n{\"index\":\"alias\",\"routing\":\""+routing+"\"}\n{}\n{\"index\":\"other\"}\n{}\n", "Content-Type", "application/x-ndjson")
-			found := routingOf.FindAllStringSubmatch(s.seen()[0].body, -1)
-			require.Len(t, found, 3)
-			for _, header := range found {
-				s.requireFound(routing, header[1])
+			for _, path := range []string{"/idx/_msearch", "/idx/_doc/_msearch", "/idx/_doc/_msearch/template", "/idx/_fleet/_fleet_msearch"} {
+				s.do("POST", path+"?routing="+routing, "{}\n{}\n\n{}\n{\"index\":\"alias\",\"routing\":\""+routing+"\"}\n{}\n{\"index\":\"other\"}\n{}\n", "Content-Type", "application/x-ndjson")
+				found := routingOf.FindAllStringSubmatch(s.seen()[0].body, -1)
+				require.Len(t, found, 3, path)
+				for _, header := range found {
+					s.requireFound(routing, header[1])
+				}
 			}
 		}
 	}

@@ -64,8 +64,8 @@ func heldAlone(index string) *cluster.Snapshot {
 		return copies
 	}
 	c := cluster.Contents{PlacedAt: time.Now(), Indices: []cluster.Index{
-		{Name: "idx", Shards: []cluster.Shard{{Index: "idx", Copies: on(0, 1)}}},
-		{Name: index, Shards: []cluster.Shard{{Index: index, Copies: on(2)}}},
+		{Name: "idx", Shards: []cluster.Shard{{Copies: on(0, 1)}}},
+		{Name: index, Shards: []cluster.Shard{{Copies: on(2)}}},
 	}}
 	if strings.HasPrefix(index, ".") {
 		c.Indices[1].Shards[0].Copies = on(0, 2)

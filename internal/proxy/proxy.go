@@ -22,6 +22,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"sidestep/internal/attempt"
+	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/leg"
@@ -155,6 +156,7 @@ func New(o Options) (*Proxy, error) {
 	if len(o.Seeds) == 0 {
 		return nil, fmt.Errorf("no upstream given")
 	}
+	o.Bulk.Books = cmp.Or(o.Bulk.Books, &bulk.Books{})
 	p := &Proxy{
 		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
 		admission: newSearchAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),

@@ -38,14 +38,12 @@ const (
 type IndicesOptions[T any] struct {
 	// Parse reads what the engine answered about a name: the metadata of a cluster state,
 	//
-	//	{"metadata":{"indices":{NAME:{"state","settings","mappings","aliases","routing_num_shards"}},
-	//	 "data_stream":{"data_stream":{NAME:{"allow_custom_routing","indices":[{"index_name"}]}}}}}
+	//	{"metadata":{"indices":{NAME:{"state","settings","mappings","aliases","routing_num_shards"}}}}
 	//
 	// An index is there whole under its own name. Of any other name (an alias, a data
-	// stream) the indices behind it are there with their state, aliases, number of shards
-	// and routing shards and _routing alone, and data_stream where the engine tells it:
-	// Elasticsearch does, OpenSearch does not. The body is the parser's to keep. aliases is
-	// the answer to GET /INDEX/_alias, nil if there is none or it was not asked for.
+	// stream) the indices behind it are there with their state, aliases and routing shards
+	// alone. The body is the parser's to keep. aliases is the answer to GET /INDEX/_alias,
+	// nil if there is none or it was not asked for.
 	Parse func(name string, body, aliases []byte) (T, error)
 	// Aliases has the aliases of an index read, too, if it has some.
 	Aliases bool

@@ -33,7 +33,7 @@ func (e unreadableError) Unwrap() error { return e.error }
 // that has some.
 func (p *Poller) readIndex(ctx context.Context, s *cluster.Snapshot, name string, wantAliases bool) (body, aliases []byte, err error) {
 	if _, placed := s.Lookup(name); !placed {
-		body, names, err := p.readMetadata(ctx, name, "settings.index.number_of_shards", "mappings._doc._routing")
+		body, names, err := p.readMetadata(ctx, name)
 		if _, index := names[name]; err != nil || !index {
 			return body, nil, err
 		}
@@ -90,8 +90,8 @@ func (p *Poller) readRaw(ctx context.Context, kind Kind, path string) (body []by
 
 func metadataPath(e cluster.Engine, name string, fields []string) string {
 	var path strings.Builder
-	path.WriteString("_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=metadata.data_stream")
-	for _, field := range append([]string{"state", "aliases", "routing_num_shards"}, fields...) {
+	path.WriteString("_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=metadata.indices.*.state")
+	for _, field := range append([]string{"aliases", "routing_num_shards"}, fields...) {
 		path.WriteString(",metadata.indices.*." + field)
 	}
 	return path.String()
