@@ -38,17 +38,9 @@ type Options struct {
 	// Deadline, if set, is within what time of its start, in an open loop the scheduled
 	// one, an answer is of use: see [Result.InTime].
 	Deadline time.Duration
-	// Progress, if set, is called about every second.
-	Progress func(Progress)
 	// Transport carries the requests. Default: one of its own with no compression,
 	// whose connections are closed at the end.
 	Transport http.RoundTripper
-}
-
-// Progress is how far a load is.
-type Progress struct {
-	Elapsed, Left          time.Duration
-	Sent, Failed, InFlight int64
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -104,7 +96,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		defer own.CloseIdleConnections()
 		r.Transport = own
 	}
-	stopProgress := r.report(ctx)
 	starting, stop := context.WithCancel(ctx)
 	go func() {
 		defer stop()
@@ -119,7 +110,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.closedLoop(ctx, starting)
 	}
 	stop()
-	stopProgress()
 	result := r.record.result
 	result.elapsed = max(time.Since(r.begin), time.Microsecond)
 	return result, ctx.Err()
@@ -181,26 +171,5 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// report calls Progress each second until the function it returns is called.
-func (r *run) report(ctx context.Context) (stop func()) {
-	if r.Progress == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for next := r.begin.Add(time.Second); sleepUntil(ctx, next); next = next.Add(time.Second) {
-			elapsed := time.Since(r.begin)
-			p := r.record.progress()
-			p.Elapsed, p.Left = elapsed, max(r.Duration-elapsed, 0)
-			r.Progress(p)
-		}
-	})
-	return func() {
-		cancel()
-		wg.Wait()
 	}
 }

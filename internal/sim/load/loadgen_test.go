@@ -186,20 +186,6 @@ func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen []Progress
-		run1(t, Options{
-			Rate: 10, Duration: 3500 * time.Millisecond, Progress: func(p Progress) { seen = append(seen, p) },
-			Transport: answers(func(r *http.Request) (*http.Response, error) { return wait(r.Context(), 50*time.Millisecond) }),
-		})
-		require.Len(t, seen, 3)
-		require.Equal(t, time.Second, seen[0].Elapsed)
-		require.Equal(t, 2500*time.Millisecond, seen[0].Left)
-		require.InDelta(t, 30, seen[2].Sent, 1)
-	})
-}
-
 func TestMerge(t *testing.T) {
 	var sum Result
 	require.Zero(t, sum.Quantile(0.5))

@@ -111,27 +111,12 @@ func (r *Result) note(text string) {
 type recorder struct {
 	deadline time.Duration // 0: none
 	mu       sync.Mutex
-	inFlight int64
 	result   *Result
-}
-
-func (r *recorder) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inFlight++
-}
-
-// dropped takes back a request that the end of the load cut off.
-func (r *recorder) dropped() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inFlight--
 }
 
 func (r *recorder) end(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inFlight--
 	r.result.add(o, r.deadline)
 }
 
@@ -141,12 +126,6 @@ func (r *recorder) overflow(bound int) {
 	r.result.Sent++
 	r.result.Failed++
 	r.result.note(fmt.Sprintf("not sent: %d requests under way", bound))
-}
-
-func (r *recorder) progress() Progress {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Progress{Sent: r.result.Sent, Failed: r.result.Failed, InFlight: r.inFlight}
 }
 
 func (r *Result) add(o outcome, deadline time.Duration) {

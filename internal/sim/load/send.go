@@ -27,14 +27,12 @@ var errRequestTimeout = errors.New("no answer in time")
 
 // send runs the request number i. Its latency counts from start.
 func (r *run) send(ctx context.Context, i int, start time.Time) {
-	r.record.begin()
 	limited, cancel := context.WithTimeoutCause(ctx, r.Timeout, errRequestTimeout)
 	defer cancel()
 	o := r.exchange(limited, i)
 	o.latency = time.Since(start)
 	if ctx.Err() != nil {
-		r.record.dropped()
-		return
+		return // the end of the load cut it off
 	}
 	if o.failed != nil && errors.Is(context.Cause(limited), errRequestTimeout) {
 		o.timeout = true
