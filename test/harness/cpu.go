@@ -1,14 +1,16 @@
 package harness
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"sidestep/test/machine"
 )
 
 // cpuController is where cgroup v1 keeps its CPU controller.
@@ -51,8 +53,8 @@ func (n *Node) LimitCPU(share float64) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("limit the CPU of %s: %w", n.Name, err), n.UnlimitCPU())
 	}
-	for _, pid := range members {
-		if err := moveTo(limit.dir, pid); err != nil {
+	for _, p := range members {
+		if err := moveTo(limit.dir, p.PID); err != nil {
 			return errors.Join(fmt.Errorf("limit the CPU of %s: %w", n.Name, err), n.UnlimitCPU())
 		}
 	}
@@ -89,9 +91,6 @@ func (n *Node) UnlimitCPU() error {
 	return fmt.Errorf("lift the CPU limit of %s: %w", n.Name, err)
 }
 
-// tick is the unit of times in /proc.
-const tick = 10 * time.Millisecond
-
 // CPUUsed is the CPU time that all processes of the node have used so far.
 func (n *Node) CPUUsed() (time.Duration, error) {
 	group := n.PID()
@@ -102,43 +101,24 @@ func (n *Node) CPUUsed() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
 	}
-	used, err := cpuUsed(members)
-	if err != nil {
-		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
-	}
-	return used, nil
+	return cpuUsed(members), nil
 }
 
 // CPUUsed is the CPU time that sidestep has used so far.
 func (f *Front) CPUUsed() (time.Duration, error) {
-	used, err := cpuUsed([]int{f.PID()})
+	members, err := processGroup(f.PID()) // it has one of its own
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of the sidestep %s: %w", f.Name, err)
 	}
-	return used, nil
+	return cpuUsed(members), nil
 }
 
 // cpuUsed is the CPU time that processes have used so far; what has ended counts for nothing.
-func cpuUsed(pids []int) (used time.Duration, err error) {
-	for _, pid := range pids {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		if err != nil {
-			continue
-		}
-		// After the name: STATE PPID … with utime and stime as the 12th and 13th.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 13 {
-			continue
-		}
-		for _, field := range fields[11:13] {
-			ticks, err := strconv.ParseInt(string(field), 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			used += time.Duration(ticks) * tick
-		}
+func cpuUsed(processes []machine.Process) (used time.Duration) {
+	for _, p := range processes {
+		used += p.CPU
 	}
-	return used, nil
+	return used
 }
 
 // moveTo moves a process to a control group; one that has ended meanwhile is no error.
@@ -175,26 +155,7 @@ func cgroupOf(pid int) (string, error) {
 }
 
 // processGroup returns the processes of a process group.
-func processGroup(group int) ([]int, error) {
-	paths, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, path := range paths {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PPID PGRP …; the name may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 3 || string(fields[2]) != strconv.Itoa(group) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
+func processGroup(group int) ([]machine.Process, error) {
+	all, err := machine.Processes()
+	return slices.DeleteFunc(all, func(p machine.Process) bool { return p.Group != group }), err
 }

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/machine"
 )
 
 // echo is a node that answers with what it was asked for.
@@ -79,13 +82,13 @@ func TestProcessGroup(t *testing.T) {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	}()
-	var members []int
+	var members []machine.Process
 	require.Eventually(t, func() bool {
 		var err error
 		members, err = processGroup(cmd.Process.Pid)
 		return err == nil && len(members) == 2
 	}, 10e9, 10e6)
-	require.Contains(t, members, cmd.Process.Pid)
+	require.True(t, slices.ContainsFunc(members, func(p machine.Process) bool { return p.PID == cmd.Process.Pid }), members)
 }
 
 func TestPortTaken(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"sidestep/test/machine"
 )
 
 // Node is one node of a running cluster: a process of its own.
@@ -176,16 +178,16 @@ func (n *Node) kill() { _ = n.end() }
 
 // end kills the processes of the node. A JVM that an agent was loaded into leaves a socket that has its number.
 func (n *Node) end() error {
-	var pids []int
+	var processes []machine.Process
 	if p := n.current(); p != nil {
-		pids, _ = processGroup(p.pid) // without them the sockets stay
+		processes, _ = processGroup(p.pid) // without them the sockets stay
 	}
 	if err := n.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	<-n.current().gone
-	for _, pid := range pids {
-		_ = os.Remove(fmt.Sprintf("/tmp/.java_pid%d", pid)) // most have none
+	for _, p := range processes {
+		_ = os.Remove(fmt.Sprintf("/tmp/.java_pid%d", p.PID)) // most have none
 	}
 	return nil
 }

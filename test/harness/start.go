@@ -83,17 +83,15 @@ func (n *Node) speaks() bool {
 
 // used is the CPU time that the node has used.
 func (p *process) used() time.Duration {
-	pids, _ := processGroup(p.pid) // without them it tells of none
-	used, _ := cpuUsed(pids)
-	return used
+	processes, _ := processGroup(p.pid) // without them it tells of none
+	return cpuUsed(processes)
 }
 
 // effort tells what became of a start: a node that used little CPU time did not get more, or
 // waits for something; what it said at last may tell for what.
 func (n *Node) effort(p *process) string {
-	pids, _ := processGroup(p.pid) // without them it tells of none
-	used, _ := cpuUsed(pids)
+	processes, _ := processGroup(p.pid) // without them it tells of none
 	log, _ := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("its %d processes used %.0f s of CPU time, the load is %.15q, its last line is %.300q", len(pids), used.Seconds(), load, lastLine(log))
+	return fmt.Sprintf("its %d processes used %.0f s of CPU time, the load is %.15q, its last line is %.300q", len(processes), cpuUsed(processes).Seconds(), load, lastLine(log))
 }

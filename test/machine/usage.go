@@ -15,8 +15,8 @@ import (
 // and of this process with all it started.
 type Usage struct{ All, Busy, Own int64 }
 
-// ReadUsage reads what this process and all others have used; zero where there is no
-// /proc.
+// ReadUsage reads what this process and all others have used; zero where that is not known, as where
+// there is no /proc.
 func ReadUsage() Usage { return readUsage("/proc", os.Getpid()) }
 
 func readUsage(proc string, self int) Usage {
@@ -37,42 +37,14 @@ func readUsage(proc string, self int) Usage {
 			u.Busy += n
 		}
 	}
-	u.Own = ownTicks(proc, self)
-	return u
-}
-
-// ownTicks sums up a process, what it waited for and all its living descendants.
-func ownTicks(proc string, self int) int64 {
-	paths, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	all, err := readProcesses(proc)
 	if err != nil {
-		return 0 // only a malformed pattern
+		return Usage{}
 	}
-	ticks := map[int]int64{}
-	children := map[int][]int{}
-	for _, path := range paths {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		stat, readErr := os.ReadFile(path)
-		if err != nil || readErr != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PPID … with utime, stime, cutime, cstime as fields 14 to 17.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 15 {
-			continue
-		}
-		for _, field := range fields[11:15] {
-			n, _ := strconv.ParseInt(string(field), 10, 64) // the kernel writes numbers
-			ticks[pid] += n
-		}
-		parent, _ := strconv.Atoi(string(fields[1]))
-		children[parent] = append(children[parent], pid)
+	for _, p := range Tree(all, self) {
+		u.Own += int64((p.CPU + p.Waited) / tick)
 	}
-	var sum int64
-	for todo := []int{self}; len(todo) > 0; todo = todo[1:] {
-		sum += ticks[todo[0]]
-		todo = append(todo, children[todo[0]]...)
-	}
-	return sum
+	return u
 }
 
 // Add adds what was used between two readings.

@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 	write("stat", "cpu  100 20 30 1000 5 1 2 3 99 0\ncpu0 1 2 3 4\n")
 	// Fields 14 to 17 are 1, 2, 3, 4; the name has all that a parser trips over.
 	process := func(pid, parent string) {
-		write(pid+"/stat", pid+" (a) (b c) S "+parent+" 7 7 0 -1 4194560 0 0 0 0 1 2 3 4 20 0 1 0")
+		write(pid+"/stat", pid+" (a) (b c) S "+parent+" 7 7 0 -1 4194560 0 0 0 0 1 2 3 4 20 0 1 0 0 0 0")
 	}
 	process("7", "1")
 	process("8", "7")

@@ -62,8 +62,8 @@ func (t tracer) count(ctx context.Context, dir string, p peer, load func() error
 		return 0, err
 	}
 	var pids []string
-	for pid := range processes {
-		pids = append(pids, strconv.Itoa(pid))
+	for _, p := range processes {
+		pids = append(pids, strconv.Itoa(p.PID))
 	}
 	out := filepath.Join(dir, "trace-"+p.name+".txt")
 	command := t.command(pids, out)
