@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Close stops sidestep and the cluster, either of which may be nil. After a failure the logs
@@ -29,6 +30,18 @@ func Close(sidestep *Front, cluster *Cluster, failed bool) error {
 		errs = append(errs, cluster.Stop())
 	}
 	return errors.Join(errs...)
+}
+
+// MoveLog moves the log of a sidestep that has stopped.
+func (f *Front) MoveLog(path string) error {
+	log, err := os.ReadFile(f.LogPath)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, log, 0o644))
+	}
+	if err == nil {
+		err = os.Remove(f.LogPath)
+	}
+	return err
 }
 
 // Panicked returns an error if sidestep logged a panic: its server recovers from those of handlers.

@@ -3,21 +3,18 @@ package harness
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestWriteConfig(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "one.yaml")
-	require.NoError(t, WriteConfig(path, map[string]string{"when": "outlier", "hedge_budget": "0"}))
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "routing:\n  hedge_budget: 0\n  when: outlier\n", string(text))
-}
-
-func TestCheck(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "one.yaml")
-	require.NoError(t, CheckConfig(t.Context(), "true", path))
-	require.ErrorContains(t, CheckConfig(t.Context(), "false", path), "one.yaml: exit status 1")
+func TestCheckConfig(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "sidestep")
+	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\necho \"$2\"\nexec grep -q good \"$2\"\n"), 0o755))
+	require.NoError(t, CheckConfig(t.Context(), binary, "good: true\n"))
+	err := CheckConfig(t.Context(), binary, "bad: true\n")
+	require.ErrorContains(t, err, "check the configuration: exit status 1: ")
+	_, file, _ := strings.Cut(strings.TrimSpace(err.Error()), "status 1: ")
+	require.NoFileExists(t, file, "it is read once")
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -29,10 +27,9 @@ type StageOptions struct {
 
 // Sidestep says how a sidestep is started.
 type Sidestep struct {
-	Name   string   // unique on its Stage
-	Binary string   // another one than the stage's
-	Config string   // text of its configuration file; empty: it has none
-	Flags  []string // further ones
+	Name   string // unique on its Stage
+	Binary string // another one than the stage's
+	Config string // text of its configuration file; empty: it has none
 	// Upstreams are the nodes that it is told of; nil: all.
 	Upstreams []string
 }
@@ -95,25 +92,20 @@ func (s *Stage) Open(ctx context.Context, o StageOptions) (err error) {
 
 // StartSidestep starts one more sidestep before the cluster. Close stops it. It may not be
 // able to steer yet.
-func (s *Stage) StartSidestep(ctx context.Context, o Sidestep) (*Front, error) {
-	flags := o.Flags
-	if o.Config != "" {
-		dir, err := os.MkdirTemp("", "sidestep-config-")
-		if err != nil {
-			return nil, fmt.Errorf("configure sidestep: %w", err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }() // it is read at the start alone
-		file := filepath.Join(dir, "sidestep.yaml")
-		if err := os.WriteFile(file, []byte(o.Config), 0o600); err != nil {
-			return nil, fmt.Errorf("configure sidestep: %w", err)
-		}
-		flags = append([]string{"--config", file}, flags...)
-	}
+func (s *Stage) StartSidestep(ctx context.Context, o Sidestep) (front *Front, err error) {
 	upstreams := o.Upstreams
 	if upstreams == nil {
 		upstreams = s.Cluster.URLs()
 	}
-	front, err := StartFront(ctx, cmp.Or(o.Binary, s.Binary), upstreams, flags...)
+	start := func(flags ...string) error {
+		front, err = StartFront(ctx, cmp.Or(o.Binary, s.Binary), upstreams, flags...)
+		return err
+	}
+	if o.Config == "" {
+		err = start()
+	} else { // it is read at the start alone
+		err = withConfig(o.Config, func(file string) error { return start("--config", file) })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sidestep %s: %w", o.Name, err)
 	}

@@ -15,6 +15,9 @@ type Variant struct {
 	Keys   map[string]string // of the configuration, "section.key" to a value in YAML
 }
 
+// VariantList says how a flag lists variants.
+const VariantList = "a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH"
+
 // ParseVariants reads "a=routing.hedge_budget:0+cluster.stats_timeout:9s b=binary:/old". A name
 // that is there twice, or taken, is an error.
 func ParseVariants(list string, taken ...string) ([]Variant, error) {

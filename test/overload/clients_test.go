@@ -78,9 +78,8 @@ func (c *counted) startFront(t *testing.T, mode string) *harness.Front {
 	t.Helper()
 	binary, err := built()
 	require.NoError(t, err)
-	config := filepath.Join(t.TempDir(), "sidestep.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("admission: {mode: "+strconv.Quote(mode)+"}\n"), 0o600))
-	f, err := harness.StartFront(t.Context(), binary, c.urls, "--config", config)
+	s := harness.Stage{Binary: binary}
+	f, err := s.StartSidestep(t.Context(), harness.Sidestep{Config: "admission: {mode: " + strconv.Quote(mode) + "}\n", Upstreams: c.urls})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, harness.Close(f, nil, t.Failed())) })
 	require.NoError(t, f.AwaitReady(t.Context()))

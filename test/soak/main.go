@@ -54,6 +54,7 @@ type stage struct {
 	cluster    *simcluster.Cluster
 	forwarders []*forwarder // parallel to the nodes
 	sidestep   *harness.Front
+	front      harness.Stage // that of sidestep
 	dir        string
 }
 
@@ -113,39 +114,28 @@ func (s *stage) start(ctx context.Context, o options) (err error) {
 		n.SetPublishAddress(f.address())
 		upstreams = append(upstreams, "https://"+f.address())
 	}
-	ca, config := filepath.Join(s.dir, "ca.pem"), filepath.Join(s.dir, "sidestep.yaml")
+	ca := filepath.Join(s.dir, "ca.pem")
 	if err := os.WriteFile(ca, authority, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(config, fmt.Appendf(nil, "upstream: {tls: {ca_file: %q}}\nadmin: {profiles: true}\n", ca), 0o600); err != nil {
+	s.front.Binary = o.sidestep
+	config := fmt.Sprintf("upstream: {tls: {ca_file: %q}}\nadmin: {profiles: true}\n", ca)
+	if s.sidestep, err = s.front.StartSidestep(ctx, harness.Sidestep{Config: config, Upstreams: upstreams}); err != nil {
 		return err
 	}
-	if s.sidestep, err = harness.StartFront(ctx, o.sidestep, upstreams, "--config", config); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.sidestep.AwaitReady(ready)
+	return s.front.AwaitReady(ctx)
 }
 
 // stop ends everything. The log of sidestep stays after a failure.
 func (s *stage) stop(failed bool) error {
-	var errs []error
-	if s.sidestep != nil {
-		errs = append(errs, s.sidestep.Stop())
-		if failed {
-			fmt.Println("log of sidestep:", s.sidestep.LogPath)
-		} else {
-			errs = append(errs, os.Remove(s.sidestep.LogPath))
-		}
-	}
+	err := s.front.Close(failed)
 	for _, f := range s.forwarders {
 		f.stop()
 	}
 	if s.cluster != nil {
 		s.cluster.Stop()
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 // run sends the load while it makes trouble, and watches sidestep.

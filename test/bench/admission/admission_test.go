@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,7 +29,7 @@ func TestParse(t *testing.T) {
 
 func TestFindArms(t *testing.T) {
 	names := func(o options) []string {
-		arms, err := o.findArms(t.Context(), t.TempDir(), t.Logf)
+		arms, err := o.findArms(t.Context(), t.Logf)
 		require.NoError(t, err)
 		var names []string
 		for _, a := range arms {
@@ -42,15 +41,15 @@ func TestFindArms(t *testing.T) {
 	require.Equal(t, []string{"direct", "control", "off", "auto", "target"}, names(options{Measured: harness.Measured{Sidestep: "true"}}))
 	require.Equal(t, []string{"direct", "control", "off"}, names(options{Measured: harness.Measured{Sidestep: "false"}}), "it does not know the keys")
 	require.Equal(t, []string{"direct", "auto", "x"}, names(options{Measured: harness.Measured{Sidestep: "true"}, arms: "auto,direct", variants: "x=a.b:c"}))
-	_, err := options{Measured: harness.Measured{Sidestep: "true"}, arms: "off"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	_, err := options{Measured: harness.Measured{Sidestep: "true"}, arms: "off"}.findArms(t.Context(), t.Logf)
 	require.ErrorContains(t, err, "want direct")
-	_, err = options{Measured: harness.Measured{Sidestep: "false"}, variants: "x=a.b:c"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	_, err = options{Measured: harness.Measured{Sidestep: "false"}, variants: "x=a.b:c"}.findArms(t.Context(), t.Logf)
 	require.Error(t, err)
 }
 
 func TestRelay(t *testing.T) {
 	o := options{Measured: harness.Measured{Sidestep: "true"}, arms: "relay,direct"}
-	arms, err := o.findArms(t.Context(), t.TempDir(), t.Logf)
+	arms, err := o.findArms(t.Context(), t.Logf)
 	require.NoError(t, err)
 	require.Equal(t, []arm{{name: armDirect}, {name: armRelay}}, arms)
 	require.False(t, arms[1].direct())
@@ -121,22 +120,19 @@ func TestFloodArms(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3 -seed 7", o.command)
 	o.Sidestep = "true"
-	dir := t.TempDir()
-	arms, err := o.findArms(t.Context(), dir, t.Logf)
+	arms, err := o.findArms(t.Context(), t.Logf)
 	require.NoError(t, err)
 	var names []string
+	configs := map[string]string{}
 	for _, a := range arms {
-		names = append(names, a.name)
+		names, configs[a.name] = append(names, a.name), a.config
 		require.Equal(t, strings.HasSuffix(a.name, alone), a.alone, a.name)
 		require.Equal(t, strings.HasPrefix(a.name, armDirect), a.direct(), a.name)
 	}
 	require.Equal(t, []string{"direct", "auto", "rate", "direct alone", "auto alone"}, names)
-	text, err := os.ReadFile(filepath.Join(dir, armRate+".yaml"))
-	require.NoError(t, err)
-	require.Contains(t, string(text), "rate: 20")
-	text, err = os.ReadFile(filepath.Join(dir, armAuto+".yaml"))
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "rate:")
+	require.Contains(t, configs[armRate], "rate: 20")
+	require.Contains(t, configs[armAuto], "weight:")
+	require.NotContains(t, configs[armAuto], "rate:")
 	for _, bad := range [][]string{{"-flood", "-1"}, {"-flood", "1", "-flood-rate", "0"}, {"-arms", "direct,rate"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)

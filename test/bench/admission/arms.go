@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,7 +24,7 @@ const (
 type arm struct {
 	name   string
 	binary string // of sidestep; empty: the client goes to the nodes itself
-	config string // its configuration; empty: the defaults
+	config string // text of its configuration; empty: the defaults
 	alone  bool   // without the flood
 }
 
@@ -66,7 +63,7 @@ func (o options) wanted() ([]string, error) {
 
 // findArms returns the arms of a run. A mode of admission that the binary does not know is
 // left out; off is what it does then.
-func (o options) findArms(ctx context.Context, dir string, logf func(string, ...any)) ([]arm, error) {
+func (o options) findArms(ctx context.Context, logf func(string, ...any)) ([]arm, error) {
 	wanted, err := o.wanted()
 	if err != nil {
 		return nil, err
@@ -81,7 +78,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 		if !slices.Contains(wanted, v.Name) {
 			continue
 		}
-		a, err := o.arm(ctx, v, dir)
+		a, err := o.arm(ctx, v)
 		switch {
 		case err == nil:
 			arms = append(arms, a)
@@ -97,7 +94,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 		return nil, err
 	}
 	for _, v := range variants {
-		a, err := o.arm(ctx, v, dir)
+		a, err := o.arm(ctx, v)
 		if err != nil {
 			return nil, err
 		}
@@ -109,18 +106,14 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 	return o.withAlone(arms), nil
 }
 
-// arm writes the configuration of a variant and has its sidestep read it.
-func (o options) arm(ctx context.Context, v harness.Variant, dir string) (arm, error) {
-	a := arm{name: v.Name, binary: cmp.Or(v.Binary, o.Sidestep), config: filepath.Join(dir, v.Name+".yaml")}
+// arm has the sidestep of a variant read its configuration.
+func (o options) arm(ctx context.Context, v harness.Variant) (a arm, err error) {
+	a = arm{name: v.Name, binary: cmp.Or(v.Binary, o.Sidestep)}
 	if o.flood > 0 {
 		v.Keys["admission.classes"] = o.classes(v.Name == armRate)
 	}
-	text, err := v.Config()
-	if err != nil {
+	if a.config, err = v.Config(); err != nil {
 		return a, err
-	}
-	if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
-		return a, fmt.Errorf("%s: %w", v.Name, err)
 	}
 	return a, harness.CheckConfig(ctx, a.binary, a.config)
 }

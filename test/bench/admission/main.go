@@ -20,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,7 +69,7 @@ func parse(arguments []string) (options, error) {
 	o.seed.Flag(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
 	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target, rate beside a flood (default: all that sidestep knows), and relay: HAProxy")
-	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
+	set.StringVar(&o.variants, "variants", "", "further arms, "+harness.VariantList)
 	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
 	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each arm has one turn at each load")
 	set.DurationVar(&o.turn, "turn", 5*time.Second, "length of one turn")
@@ -125,12 +124,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "sidestep-admission-")
-	if err != nil {
-		return fmt.Errorf("configure sidestep: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	arms, err := o.findArms(ctx, dir, harness.Logf)
+	arms, err := o.findArms(ctx, harness.Logf)
 	if err != nil {
 		return err
 	}

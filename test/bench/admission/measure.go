@@ -198,29 +198,24 @@ func (s *stage) send(ctx context.Context, targets []string, of stream, length ti
 func (s *stage) startFront(ctx context.Context, a arm) (*harness.Front, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var flags []string
-	if a.config != "" {
-		flags = []string{"--config", a.config}
-	}
-	f, err := harness.StartFront(ctx, a.binary, s.Cluster.URLs(), flags...)
+	turn := harness.Stage{Cluster: s.Cluster}
+	f, err := turn.StartSidestep(ctx, harness.Sidestep{Name: a.name, Binary: a.binary, Config: a.config})
 	if err != nil {
 		return nil, err
 	}
 	if err := f.AwaitReady(ctx); err != nil {
-		return nil, errors.Join(err, f.Stop())
+		return nil, errors.Join(err, harness.Close(f, nil, true))
 	}
 	return f, nil
 }
 
 // stopFront stops a sidestep and keeps its log if that is wanted.
 func (s *stage) stopFront(f *harness.Front, a arm, l *level) error {
-	err := f.Stop()
-	if s.trace != "" {
-		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.Engine, l.load, a.name, s.turns)
-		log, readErr := os.ReadFile(f.LogPath)
-		err = errors.Join(err, readErr, os.MkdirAll(s.trace, 0o755), os.WriteFile(filepath.Join(s.trace, name), log, 0o644))
+	if s.trace == "" {
+		return harness.Close(f, nil, false)
 	}
-	return errors.Join(err, os.Remove(f.LogPath))
+	name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.Engine, l.load, a.name, s.turns)
+	return errors.Join(f.Stop(), f.Panicked(), f.MoveLog(filepath.Join(s.trace, name)))
 }
 
 // changed matches what sidestep logs when it changes its mind about a node.

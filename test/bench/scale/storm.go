@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
@@ -68,21 +67,13 @@ func runStorm(ctx context.Context, o options, r *report) (err error) {
 		return err
 	}
 	defer sim.Stop()
-	dir, err := os.MkdirTemp("", "sidestep-scale-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := os.WriteFile(config, []byte("admin: {profiles: true}\nrouting: {when: always}\n"), 0o600); err != nil {
-		return err
-	}
 	started := time.Now()
-	f, err := harness.StartFront(ctx, o.sidestep, sim.URLs()[:1], "--config", config)
+	s := harness.Stage{Binary: o.sidestep}
+	f, err := s.StartSidestep(ctx, harness.Sidestep{Config: "admin: {profiles: true}\n" + harness.Always, Upstreams: sim.URLs()[:1]})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, harness.Close(f, nil, err != nil)) }()
+	defer func() { err = errors.Join(err, s.Close(err != nil)) }()
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}

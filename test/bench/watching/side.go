@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,13 +83,13 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 		traces.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
+	stage := harness.Stage{Binary: binary}
 	stop = func() {
 		for _, s := range sides {
 			s.transport.CloseIdleConnections()
-			if failure := s.front.Stop(); failure != nil {
-				fmt.Fprintln(os.Stderr, failure)
-			}
-			_ = os.Remove(s.front.LogPath)
+		}
+		if failure := stage.Close(err != nil); failure != nil {
+			fmt.Fprintln(os.Stderr, failure)
 		}
 		receiver.Close()
 		_ = os.RemoveAll(dir)
@@ -105,23 +104,13 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 		name, text string
 		watched    bool
 	}{{"off", off, false}, {"everything on", fmt.Sprintf(on, dir, receiver.URL), true}} {
-		file := filepath.Join(dir, strings.Fields(one.name)[0]+".yaml")
-		if err := os.WriteFile(file, []byte(one.text), 0o600); err != nil {
-			return nil, nil, err
-		}
-		f, err := harness.StartFront(ctx, binary, nodes, "--config", file)
+		f, err := stage.StartSidestep(ctx, harness.Sidestep{Name: one.name, Config: one.text, Upstreams: nodes})
 		if err != nil {
 			return nil, nil, err
 		}
 		sides = append(sides, &side{name: one.name, front: f, transport: loadgen.NewTransport(512), watched: one.watched})
-		ready, cancel := context.WithTimeout(ctx, time.Minute)
-		err = f.AwaitReady(ready)
-		cancel()
-		if err != nil {
-			return nil, nil, err
-		}
 	}
-	return sides, stop, nil
+	return sides, stop, stage.AwaitReady(ctx)
 }
 
 // follow reads the events of the page until ctx ends, as an open page does.

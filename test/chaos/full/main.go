@@ -24,7 +24,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"sidestep/test/harness"
@@ -74,14 +73,14 @@ func parse(arguments []string) (options, error) {
 	set := flag.NewFlagSet("full", flag.ContinueOnError)
 	o.Flags(set)
 	o.ResultFlags(set)
-	names := set.String("settings", "shared,quota,half,half-quota", "comma `list` of settings")
+	names := set.String("settings", "", "comma `list` of shared, quota, half, half-quota (default: all)")
 	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each way has one turn")
 	set.DurationVar(&o.lead, "lead", time.Second, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.turn, "turn", 4*time.Second, "length of one turn")
 	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up of the nodes")
 	set.DurationVar(&o.lately, "settle", 10*time.Second, "each way before the first round, which counts for nothing")
 	set.IntVar(&o.connections, "connections", 40, "connections of the closed loop")
-	variants := set.String("variants", "", "further sidesteps in place of the direct ways, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
+	variants := set.String("variants", "", "further sidesteps in place of the direct ways, "+harness.VariantList)
 	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
@@ -94,12 +93,8 @@ func parse(arguments []string) (options, error) {
 	for _, v := range all {
 		o.variants = append(o.variants, way{name: v.Name, front: true, variant: v})
 	}
-	for name := range strings.SplitSeq(*names, ",") {
-		i := slices.IndexFunc(settings(), func(s setting) bool { return s.name == name })
-		if i < 0 {
-			return o, fmt.Errorf("-settings %s: no setting %q", *names, name)
-		}
-		o.settings = append(o.settings, settings()[i])
+	if o.settings, err = harness.Choose("setting", *names, settings(), func(s setting) string { return s.name }); err != nil {
+		return o, err
 	}
 	if o.rounds < 1 || o.turn <= 0 || o.lead < 0 || o.lately < 0 || o.connections < 1 {
 		return o, errors.New("want at least one round and connection, and turns above zero")

@@ -6,7 +6,7 @@
 // of copies to the engine; "sidestep" is the same client before sidestep; "oracle"
 // is told which nodes are bad and touches them neither as coordinating nor as data
 // nodes; "control" is "engine" once more, which tells what the same differs by. Variants
-// are further sidesteps with routings of their own. The turns are short and many, in an
+// are further sidesteps with settings of their own. The turns are short and many, in an
 // order drawn by lot, and each has a lead-in that counts for nothing: between its turns a
 // sidestep has nothing but its polls and probes.
 //
@@ -31,7 +31,7 @@ type options struct {
 	harness.Measured
 	trace     string // folder of what tells why searches were slow
 	scenarios []scenario
-	variants  []variant
+	variants  []harness.Variant
 	rounds    int
 	lead      time.Duration // of each turn, uncounted
 	slice     time.Duration // one load in one round
@@ -58,8 +58,7 @@ func parse(arguments []string) (options, error) {
 	o.ResultFlags(set)
 	names := set.String("scenarios", "", "comma `list` of the rows to measure, the others are kept (default: all)\n"+strings.Join(scenarioNames(), " "))
 	set.StringVar(&o.trace, "trace", ".cache/chaos", "`folder` of the slowest searches and of the logs of sidestep")
-	variants := set.String("variants", "", "comma `list` of further sidesteps to measure, each of settings of its section routing:\n"+
-		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,clients:4,calm=outlier/hedge_budget:0")
+	variants := set.String("variants", "", "further sidesteps, "+harness.VariantList)
 	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn; where sidestep is to be near the oracle, these two have as many again")
 	set.DurationVar(&o.lead, "lead", 400*time.Millisecond, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.slice, "slice", 2500*time.Millisecond, "length of one turn: p99 of 100 searches is the second longest; some rows have longer ones")
@@ -80,7 +79,7 @@ func parse(arguments []string) (options, error) {
 		return o, errors.New("want at least one round, and times and rate above zero")
 	}
 	var err error
-	if o.variants, err = parseVariants(*variants); err != nil {
+	if o.variants, err = harness.ParseVariants(*variants, loadEngine, loadSidestep, loadOracle, loadControl); err != nil {
 		return o, err
 	}
 	o.scenarios, err = chooseScenarios(*names)
@@ -139,7 +138,8 @@ const lastAnswers = 15 * time.Millisecond
 // run measures all scenarios. What it started is gone when it returns, whatever
 // ended it.
 func (o options) run(ctx context.Context) error {
-	if err := o.checkVariants(ctx); err != nil {
+	further, err := o.further(ctx)
+	if err != nil {
 		return err
 	}
 	book, err := openBook(ctx, o)
@@ -152,7 +152,7 @@ func (o options) run(ctx context.Context) error {
 	for i, group := range groups {
 		harness.Logf("%d scenarios on %d nodes; about %.0f min left", len(group), group[0].shape.dataNodes()+group[0].shape.managers,
 			o.estimate(slices.Concat(groups[i:]...)).Minutes())
-		if err := o.runGroup(ctx, group, book); err != nil {
+		if err := o.runGroup(ctx, group, further, book); err != nil {
 			return err
 		}
 	}
@@ -160,10 +160,10 @@ func (o options) run(ctx context.Context) error {
 }
 
 // runGroup measures the scenarios of one cluster.
-func (o options) runGroup(ctx context.Context, group []scenario, book *book) (err error) {
+func (o options) runGroup(ctx context.Context, group []scenario, further []harness.Sidestep, book *book) (err error) {
 	s := newStage(o, group[0].shape, harness.Logf)
 	defer func() { err = errors.Join(err, s.close(err != nil && ctx.Err() == nil)) }()
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, further); err != nil {
 		return err
 	}
 	for i, sc := range group {

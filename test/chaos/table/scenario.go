@@ -120,7 +120,7 @@ func (o options) loads(sc scenario) []string {
 		loads = append(loads, way)
 		if way == loadSidestep {
 			for _, v := range o.variants {
-				loads = append(loads, v.name)
+				loads = append(loads, v.Name)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func newStage(o options, of shape, logf func(string, ...any)) *stage {
 	return &stage{options: o, shape: of, logf: logf}
 }
 
-func (s *stage) open(ctx context.Context) error {
+func (s *stage) open(ctx context.Context, further []harness.Sidestep) error {
 	o := chaos.StageOptions(s.Engine, s.Version, s.warm, s.logf)
 	s.shape.apply(&o.Cluster)
 	o.Binary = s.Sidestep
@@ -47,10 +47,7 @@ func (s *stage) open(ctx context.Context) error {
 		return c.Do(ctx, http.MethodPut, "/"+index+"/_settings", stay, nil)
 	}
 	o.Warmed = func(ctx context.Context) error { return s.Cluster.WarmStatistics(ctx, polling) }
-	o.Sidesteps = []harness.Sidestep{{Name: loadSidestep}}
-	for _, v := range s.variants {
-		o.Sidesteps = append(o.Sidesteps, harness.Sidestep{Name: v.name, Flags: []string{"--config", s.configPath(v)}})
-	}
+	o.Sidesteps = append([]harness.Sidestep{{Name: loadSidestep}}, further...)
 	return s.Open(ctx, o)
 }
 

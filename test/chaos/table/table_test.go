@@ -147,25 +147,22 @@ func TestLotsAreDrawnBySeedAndPurpose(t *testing.T) {
 	require.NotEqual(t, draw(1, "two"), draw(1, "kill"))
 }
 
-func TestParseVariants(t *testing.T) {
-	for list, want := range map[string][]variant{
-		"": nil,
-		"always/only_nodes,outlier/prefer_nodes": {
-			{"always/only_nodes", map[string]string{"when": "always", "preference": "only_nodes"}},
-			{"outlier/prefer_nodes", map[string]string{"when": "outlier", "preference": "prefer_nodes"}},
-		},
-		"clients:4":                           {{"clients:4", map[string]string{"clients": "4"}}},
-		"calm=always/hedge_budget:0.1,always": {{"calm", map[string]string{"when": "always", "hedge_budget": "0.1"}}, {"always", map[string]string{"when": "always"}}},
-	} {
-		got, err := parseVariants(list)
-		require.NoError(t, err, list)
-		require.Equal(t, want, got, list)
-	}
-	for _, list := range []string{"fast", "always,", "always,always", "sidestep=always", "=always", "policy:", ":c3", "policy:[c3]", "always//outlier"} {
-		_, err := parseVariants(list)
-		require.Error(t, err, list)
-	}
-	require.Equal(t, "always-only_nodes", fileName("always/only_nodes"))
+// A variant of settings that a sidestep does not know is told of before anything is started.
+func TestVariants(t *testing.T) {
+	o, err := parse([]string{"-variants", "calm=routing.hedge_budget:0 old=binary:true", "-seed", "7"})
+	require.NoError(t, err)
+	require.Equal(t, []string{loadEngine, loadSidestep, "calm", "old", loadOracle, loadControl}, o.loads(scenario{}))
+	o.Sidestep = "true"
+	further, err := o.further(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []harness.Sidestep{
+		{Name: "calm", Config: "routing:\n    hedge_budget: 0\n"}, {Name: "old", Binary: "true", Config: "{}\n"},
+	}, further)
+	o.Sidestep = "false"
+	_, err = o.further(t.Context())
+	require.ErrorContains(t, err, "variant calm: check the configuration: exit status 1")
+	_, err = parse([]string{"-variants", "oracle=routing.when:always"})
+	require.ErrorContains(t, err, "its name is taken")
 }
 
 func TestParseDecision(t *testing.T) {
@@ -364,7 +361,7 @@ func TestLinesOfLoads(t *testing.T) {
 			Fronts:  []*harness.Front{{Name: loadSidestep, URL: "http://s:1"}, {Name: "calm", URL: "http://c:1"}},
 		},
 	}
-	s.variants = []variant{{name: "calm"}}
+	s.variants = []harness.Variant{{Name: "calm"}}
 	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle, loadControl}, s.loads(scenario{}))
 	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadControl}, s.loads(scenario{ways: withoutOracle()}))
 	for load, target := range map[string]string{loadControl: "http://n:1", loadEngine: "http://n:1", loadSidestep: "http://s:1", "calm": "http://c:1", loadOracle: "http://n:1"} {
