@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sidestep/test/browser"
+	"sidestep/test/harness"
 )
 
 // Page is the web page of the admin listener, in a browser.
@@ -51,17 +52,13 @@ func (p *Page) show(ctx context.Context, address string) error {
 	if err := chromedp.Do(tab, chromedp.EmulateViewport(1280, 860), chromedp.Navigate(address)); err != nil {
 		return err
 	}
-	for {
+	return harness.Await(ctx, 100*time.Millisecond, func() error {
 		shown, err := chromedp.Run(tab, chromedp.Evaluate[int](`document.querySelectorAll("#nodes-body tr").length`))
-		if err == nil && shown > 0 {
-			return nil
+		if err == nil && shown == 0 {
+			err = errors.New("it shows no node")
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(errors.New("it shows no node"), ctx.Err(), err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // read returns what the page shows: the rows of nodes in trouble, and the list of

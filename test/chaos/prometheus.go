@@ -79,18 +79,18 @@ func (p *Prometheus) saidPath() string { return filepath.Join(p.dir, "said") }
 func (p *Prometheus) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for {
+	err := harness.Await(ctx, 100*time.Millisecond, func() error {
 		found, err := p.query(ctx, "sidestep_ready", time.Now().Add(-time.Minute))
-		if err == nil && len(found) > 0 {
-			return nil
+		if err == nil && len(found) == 0 {
+			err = errors.New("nothing is scraped")
 		}
-		select {
-		case <-ctx.Done():
-			said, _ := os.ReadFile(p.saidPath()) // it may have said nothing
-			return fmt.Errorf("wait for Prometheus: %w: %w: %s", ctx.Err(), err, said)
-		case <-time.After(100 * time.Millisecond):
-		}
+		return err
+	})
+	if err != nil {
+		said, _ := os.ReadFile(p.saidPath()) // it may have said nothing
+		return fmt.Errorf("wait for Prometheus: %w: %s", err, said)
 	}
+	return nil
 }
 
 // query returns what a query says of the time from a moment on, scrape by scrape.

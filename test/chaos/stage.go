@@ -159,47 +159,32 @@ const closed = 17 * time.Second
 
 // AwaitClosed waits until sidestep has no record of a node that it would continue.
 func (s *Stage) AwaitClosed(ctx context.Context, n *harness.Node) error {
-	return await(ctx, func() (missing string, err error) {
+	return harness.Await(ctx, lookEvery, func() error {
 		var answer struct{ Spikes []record }
 		if err := s.Sidestep.AdminJSON(ctx, "/spikes", &answer); err != nil {
-			return "", err
+			return err
 		}
 		if slices.ContainsFunc(answer.Spikes, func(r record) bool {
 			return r.Node == n.Name && (r.Ended == nil || time.Since(*r.Ended) < closed)
 		}) {
-			return "the record of " + n.Name + " is not closed", nil
+			return errors.New("the record of " + n.Name + " is not closed")
 		}
-		return "", nil
+		return nil
 	})
 }
 
 // AwaitFine waits until sidestep says of every node that it is fine. The error says of
 // which it does not.
 func (s *Stage) AwaitFine(ctx context.Context) error {
-	return await(ctx, func() (missing string, err error) {
+	return harness.Await(ctx, lookEvery, func() error {
 		var nodes []struct{ Name, State, Why string }
 		if err := s.Sidestep.AdminJSON(ctx, "/nodes", &nodes); err != nil {
-			return "", err
+			return err
 		}
 		bad := slices.DeleteFunc(nodes, func(n struct{ Name, State, Why string }) bool { return n.State == "fine" })
 		if len(nodes) == 0 || len(bad) > 0 {
-			return fmt.Sprintf("not all nodes are fine: %v", bad), nil
+			return fmt.Errorf("not all nodes are fine: %v", bad)
 		}
-		return "", nil
+		return nil
 	})
-}
-
-// await asks until nothing is missing. Its error says what is when ctx ends.
-func await(ctx context.Context, ask func() (missing string, err error)) error {
-	for {
-		missing, err := ask()
-		if err != nil || missing == "" {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", missing, ctx.Err())
-		case <-time.After(lookEvery):
-		}
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // Claim is what a surface says about one node.
@@ -106,10 +108,8 @@ func (w *Watch) follow(ctx context.Context, s Surface, at time.Time) Finding {
 		if w.take(&f, claims, time.Since(at)) {
 			return f
 		}
-		select {
-		case <-ctx.Done():
+		if harness.Pause(ctx, lookEvery) != nil {
 			return f
-		case <-time.After(lookEvery):
 		}
 	}
 }

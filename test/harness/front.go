@@ -122,17 +122,17 @@ func (f *Front) awaitStart(ctx context.Context) error {
 func (f *Front) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	for {
+	err := Await(ctx, 50*time.Millisecond, func() error {
 		status, body, err := f.Admin(ctx, http.MethodGet, "/-/ready", "")
-		if err == nil && status == http.StatusOK {
-			return nil
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d %s", status, body)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("sidestep is not ready: %w: status %d %s: see %s", errors.Join(ctx.Err(), err), status, body, f.LogPath)
-		case <-time.After(50 * time.Millisecond):
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sidestep is not ready: %w: see %s", err, f.LogPath)
 	}
+	return nil
 }
 
 // Admin asks the admin listener.

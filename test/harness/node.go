@@ -237,6 +237,19 @@ func (n *Node) closeProxies() {
 	}
 }
 
+// Await tries something until it succeeds, so far apart. If ctx ends before, the error has that of the last try.
+func Await(ctx context.Context, apart time.Duration, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if over := Pause(ctx, apart); over != nil {
+			return fmt.Errorf("%w: %w", over, err)
+		}
+	}
+}
+
 // Pause waits, or returns the context's error.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -106,10 +106,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 		defer func() { err = errors.Join(err, s.stopFront(f, a, l)) }()
 		targets = []string{f.URL}
 	}
-	select { // until the nodes have done what a sidestep asks when it starts
-	case <-time.After(s.rest):
-	case <-ctx.Done():
-	}
+	_ = harness.Pause(ctx, s.rest) // until the nodes have done what a sidestep asks when it starts
 	before, err := s.readCounters(ctx)
 	if err != nil {
 		return t, err
@@ -165,10 +162,7 @@ func (s *stage) pair(ctx context.Context, targets []string, of stream, first int
 			p.led, failed = s.send(ctx, targets, of, s.lead, first)
 			leading <- failed
 		}()
-		select {
-		case <-time.After(s.lead):
-		case <-ctx.Done():
-		}
+		_ = harness.Pause(ctx, s.lead)
 	} else {
 		leading <- nil
 	}

@@ -59,12 +59,10 @@ func (s *stage) startRelay(ctx context.Context) (address string, stop func(), er
 	if err != nil {
 		return "", nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	listen, err := harness.FreeAddress()
 	if err != nil {
 		return "", nil, fmt.Errorf("start the relay: %w", err)
 	}
-	listen := free.Addr().String()
-	_ = free.Close()
 	conf, err := configureRelay(listen, s.Cluster.URLs())
 	if err != nil {
 		return "", nil, err
@@ -101,15 +99,11 @@ func (s *stage) startRelay(ctx context.Context) (address string, stop func(), er
 func awaitListener(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, relayLimit)
 	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-ctx.Done():
+	return harness.Await(ctx, 20*time.Millisecond, func() error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
 			return err
-		case <-time.After(20 * time.Millisecond):
 		}
-	}
+		return conn.Close()
+	})
 }

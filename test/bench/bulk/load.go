@@ -206,10 +206,8 @@ func (s *stage) learn(ctx context.Context, a arm, base http.RoundTripper) error 
 		if err != nil || now > was {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
+		if err := harness.Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%s: no bulk on %s goes to one shard", a.name, a.index)

@@ -194,10 +194,8 @@ func (s *stage) awaitMerges(ctx context.Context) error {
 		if answer.All.Total.Merges.Current == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(250 * time.Millisecond):
+		if err := harness.Pause(ctx, 250*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil

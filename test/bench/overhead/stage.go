@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -100,7 +98,7 @@ func (s *stage) startBackend(ctx context.Context) error {
 // startSidestep starts it with the defaults of its configuration: only the addresses
 // are given, and that bulks may be kept on one shard of the index that they go to.
 func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) {
-	ports, err := freeAddresses(2)
+	listen, admin, err := freeAddresses()
 	if err != nil {
 		return peer{}, err
 	}
@@ -109,11 +107,11 @@ func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) 
 		return peer{}, err
 	}
 	cmd, err := s.run(ctx, "sidestep", binary, "--config", file,
-		"--upstream", "http://"+strings.Join(s.backend.Addrs, ",http://"), "--listen", ports[0], "--admin", ports[1])
+		"--upstream", "http://"+strings.Join(s.backend.Addrs, ",http://"), "--listen", listen, "--admin", admin)
 	if err != nil {
 		return peer{}, err
 	}
-	p := peer{name: "sidestep", addr: ports[0], pid: cmd.Process.Pid, admin: "http://" + ports[1]}
+	p := peer{name: "sidestep", addr: listen, pid: cmd.Process.Pid, admin: "http://" + admin}
 	p.metrics = p.admin + "/metrics"
 	if err := eventually(ctx, "sidestep", func(ctx context.Context) error { return get(ctx, p.admin+"/-/ready") }); err != nil {
 		return peer{}, err
@@ -126,12 +124,12 @@ func (s *stage) startPlain(ctx context.Context) (peer, error) {
 	if err != nil {
 		return peer{}, err
 	}
-	ports, err := freeAddresses(2)
+	listen, metrics, err := freeAddresses()
 	if err != nil {
 		return peer{}, err
 	}
-	p := peer{name: "httputil.ReverseProxy", addr: ports[0], metrics: "http://" + ports[1]}
-	return s.startPeer(ctx, p, self, plain.Command, "-listen", ports[0], "-metrics", ports[1], "-nodes", strings.Join(s.backend.Addrs, ","))
+	p := peer{name: "httputil.ReverseProxy", addr: listen, metrics: "http://" + metrics}
+	return s.startPeer(ctx, p, self, plain.Command, "-listen", listen, "-metrics", metrics, "-nodes", strings.Join(s.backend.Addrs, ","))
 }
 
 func (s *stage) startNginx(ctx context.Context) (peer, error) {
@@ -160,17 +158,16 @@ func (s *stage) startHaproxy(ctx context.Context) (peer, error) {
 
 // configure writes a proxy's configuration and returns its address and file.
 func (s *stage) configure(name, text string) (addr, file string, err error) {
-	ports, err := freeAddresses(1)
-	if err != nil {
+	if addr, err = harness.FreeAddress(); err != nil {
 		return "", "", err
 	}
 	var b bytes.Buffer
-	data := map[string]any{"Dir": s.dir, "Listen": ports[0], "Nodes": s.backend.Addrs, "Root": os.Geteuid() == 0, "Connections": s.connections}
+	data := map[string]any{"Dir": s.dir, "Listen": addr, "Nodes": s.backend.Addrs, "Root": os.Geteuid() == 0, "Connections": s.connections}
 	if err := template.Must(template.New(name).Parse(text)).Execute(&b, data); err != nil {
 		return "", "", err
 	}
 	file = filepath.Join(s.dir, name)
-	return ports[0], file, os.WriteFile(file, b.Bytes(), 0o600)
+	return addr, file, os.WriteFile(file, b.Bytes(), 0o600)
 }
 
 func (s *stage) startPeer(ctx context.Context, p peer, command ...string) (peer, error) {
@@ -204,17 +201,10 @@ func (s *stage) run(ctx context.Context, name string, command ...string) (*exec.
 func eventually(ctx context.Context, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, errors.Join(ctx.Err(), err))
-		case <-time.After(50 * time.Millisecond):
-		}
+	if err := harness.Await(ctx, 50*time.Millisecond, func() error { return try(ctx) }); err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
 	}
+	return nil
 }
 
 func get(ctx context.Context, url string) error {
@@ -239,18 +229,12 @@ func read(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// freeAddresses returns n loopback addresses nobody listens on now.
-func freeAddresses(n int) ([]string, error) {
-	out := make([]string, n)
-	for i := range out {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // answers at once
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() //nolint:gocritic // all stay open until the last, so that all differ
-		out[i] = l.Addr().String()
+// freeAddresses returns two loopback addresses nobody else listens on.
+func freeAddresses() (one, two string, err error) {
+	if one, err = harness.FreeAddress(); err == nil {
+		two, err = harness.FreeAddress()
 	}
-	return out, nil
+	return one, two, err
 }
 
 func firstLine(text []byte) string {

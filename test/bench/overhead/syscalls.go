@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // tracer counts the system calls of running processes.
@@ -75,11 +77,8 @@ func (t tracer) count(ctx context.Context, dir string, p peer, load func() error
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("count system calls: %w", err)
 	}
-	select {
-	case <-time.After(attachTime):
+	if err = harness.Pause(ctx, attachTime); err == nil {
 		err = load()
-	case <-ctx.Done():
-		err = context.Cause(ctx)
 	}
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait() // it was interrupted, and says so

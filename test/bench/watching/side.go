@@ -106,7 +106,7 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 	}{{"off", off, false}, {"everything on", fmt.Sprintf(on, dir, receiver.URL), true}} {
 		f, err := stage.StartSidestep(ctx, harness.Sidestep{Name: one.name, Config: one.text, Upstreams: nodes})
 		if err != nil {
-			return nil, nil, err
+			return sides, stop, err
 		}
 		sides = append(sides, &side{name: one.name, front: f, transport: loadgen.NewTransport(512), watched: one.watched})
 	}
