@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"sidestep/test/harness"
 )
 
 // Dashboard is what the Grafana dashboard that is deployed asks Prometheus for, as it
 // stands in its file: the annotations, which say on every panel who was in trouble.
-func Dashboard(root string, p *Prometheus) (Surface, error) {
+func Dashboard(root string, p *harness.Prometheus) (Surface, error) {
 	expressions, err := annotations(filepath.Join(root, "deploy/grafana/sidestep.json"))
 	if err != nil {
 		return Surface{}, err
@@ -23,7 +25,7 @@ func Dashboard(root string, p *Prometheus) (Surface, error) {
 	return Surface{Name: "dashboard", Look: func(ctx context.Context, at time.Time) ([]Claim, error) {
 		var out []Claim
 		for name, expr := range expressions {
-			found, err := p.query(ctx, expr, at)
+			found, err := p.Range(ctx, expr, at, scrapeInterval)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}

@@ -3,12 +3,14 @@ package chaos
 import (
 	"context"
 	"errors"
+
+	"sidestep/test/harness"
 )
 
 // Desk is everything an operator has before him, about one sidestep.
 type Desk struct {
 	Surfaces   []Surface
-	Prometheus *Prometheus
+	Prometheus *harness.Prometheus
 	page       *Page
 }
 
@@ -21,7 +23,7 @@ func OpenDesk(ctx context.Context, s *Stage, root string) (d *Desk, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.Prometheus, err = StartPrometheus(ctx, root, s.Sidestep.AdminURL); err != nil {
+	if d.Prometheus, err = startPrometheus(ctx, root, s.Sidestep.AdminURL); err != nil {
 		return d, err
 	}
 	dashboard, err := Dashboard(root, d.Prometheus)

@@ -1,15 +1,11 @@
 package prometheus
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,21 +23,20 @@ const evaluations = 15 * time.Second / faster
 
 // server is a running Prometheus.
 type server struct {
-	t      *testing.T
-	url    string
-	client *http.Client
-	began  time.Time
+	*harness.Prometheus
+	t     *testing.T
+	began time.Time
 }
 
 // startServer starts a Prometheus that scrapes targets, by job, and evaluates the
 // rules that are deployed, in a hurry.
 func startServer(t *testing.T, targets map[string][]string) *server {
 	t.Helper()
-	dir := t.TempDir()
+	files := map[string]string{}
 	for _, file := range []string{recordings, alerts} {
 		text, err := os.ReadFile(filepath.Join(deployed, file))
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(hurried(t, string(text))), 0o600))
+		files[file] = hurried(t, string(text))
 	}
 	every := fmt.Sprintf("%dms", evaluations.Milliseconds())
 	text := fmt.Sprintf("global: {scrape_interval: %s, scrape_timeout: %s, evaluation_interval: %s}\nrule_files: [%s, %s]\nscrape_configs:\n",
@@ -51,46 +46,16 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 		require.NoError(t, err)
 		text += fmt.Sprintf("  - {job_name: %s, static_configs: [{targets: %s}]}\n", job, list)
 	}
-	config := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
-
-	address := freeAddress(t)
-	var said bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+address, "--log.level=warn")
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // what it says is shown
-	}()
-	s := &server{t: t, url: "http://" + address, client: &http.Client{Transport: &http.Transport{}}, began: time.Now()}
+	s := &server{t: t, began: time.Now()}
+	var err error
+	s.Prometheus, err = harness.StartPrometheus(t.Context(), "../..", text, files)
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		s.client.CloseIdleConnections()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
 		if t.Failed() {
-			t.Log("prometheus said:", said.String())
+			t.Log("prometheus said:", s.Said())
 		}
+		require.NoError(t, s.Stop())
 	})
-	eventually(t, patience, func() bool {
-		select {
-		case <-ended:
-			require.Fail(t, "prometheus ended", said.String())
-		default:
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/-/ready", http.NoBody)
-		require.NoError(t, err)
-		response, err := s.client.Do(r)
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	}, "prometheus does not start")
 	return s
 }
 
@@ -106,31 +71,15 @@ func freeAddress(t *testing.T) string {
 // test.
 func (s *server) ask(path string, parameters url.Values, data any) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path+"?"+parameters.Encode(), http.NoBody)
-	require.NoError(s.t, err)
-	response, err := s.client.Do(r)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	answer := struct {
-		Status string `json:"status"`
-		Error  string `json:"error"`
-		Data   any    `json:"data"`
-	}{Data: data}
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&answer))
-	require.Equal(s.t, "success", answer.Status, "%s %s: %s", path, parameters, answer.Error)
+	require.NoError(s.t, s.Ask(s.t.Context(), path, parameters, data))
 }
 
 // queried returns what a query says of the time since the test began.
 func (s *server) queried(expr string) model.Matrix {
 	s.t.Helper()
-	var data struct {
-		Result model.Matrix `json:"result"`
-	}
-	stamp := func(at time.Time) string { return fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000) }
-	s.ask("/api/v1/query_range", url.Values{
-		"query": {expr}, "start": {stamp(s.began)}, "end": {stamp(time.Now())}, "step": {"1"},
-	}, &data)
-	return data.Result
+	found, err := s.Range(s.t.Context(), expr, s.began, time.Second)
+	require.NoError(s.t, err, expr)
+	return found
 }
 
 // labelled returns the values of a label of the series that a selector matches.
