@@ -79,6 +79,15 @@ func resampled(n int, draw func(rounds []int) (value, base float64)) Estimate {
 	return e
 }
 
+// Values returns a figure of each turn.
+func Values[T any](turns []T, of func(T) float64) []float64 {
+	values := make([]float64, len(turns))
+	for i, one := range turns {
+		values[i] = of(one)
+	}
+	return values
+}
+
 // Median returns the middle of values, or the mean of the middle two; 0 of none.
 func Median(values []float64) float64 {
 	n := len(values)

@@ -108,12 +108,12 @@ func merge(ctx context.Context, s *Stage, n *harness.Node) (Repair, error) {
 }
 
 func flood(ctx context.Context, s *Stage, n *harness.Node) (Repair, error) {
-	shards, err := s.shardsOn(ctx, n)
+	where, err := FindCopies(ctx, s.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	_, end := n.Flood(ctx, harness.Flood{
-		Index: Index, Shards: strings.Join(shards, ","), Waiting: queueSize + 20, Pause: 100 * time.Millisecond,
+		Index: Index, Shards: strings.Join(where[n.ID], ","), Waiting: queueSize + 20, Pause: 100 * time.Millisecond,
 		Body: `{"size":0,"aggs":{"prices":{"histogram":{"field":"price","interval":0.05},"aggs":{"categories":{"terms":{"field":"category"}}}}}}`,
 	})
 	return end, nil

@@ -109,20 +109,15 @@ func (s *Stage) logf(format string, args ...any) {
 // chooseVictims finds the nodes to degrade: those that hold copies, without the elected
 // one, whose trouble is everybody's.
 func (s *Stage) chooseVictims(ctx context.Context) error {
-	var elected []struct{ ID string }
-	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/master?format=json&h=id", nil, &elected); err != nil {
-		return fmt.Errorf("find the elected node: %w", err)
+	order, err := s.Cluster.ElectedLast(ctx)
+	if err != nil {
+		return err
 	}
-	s.victims = nil
-	for _, n := range s.Cluster.Nodes {
-		shards, err := s.shardsOn(ctx, n)
-		if err != nil {
-			return err
-		}
-		if len(shards) > 0 && (len(elected) == 0 || elected[0].ID != n.ID) {
-			s.victims = append(s.victims, n)
-		}
+	where, err := FindCopies(ctx, s.Cluster)
+	if err != nil {
+		return err
 	}
+	s.victims = slices.DeleteFunc(order[:len(order)-1], func(n *harness.Node) bool { return len(where[n.ID]) == 0 })
 	if len(s.victims) < 3 {
 		return fmt.Errorf("only %d nodes but the elected one hold shards of %s", len(s.victims), Index)
 	}
@@ -137,20 +132,20 @@ func (s *Stage) Victim() *harness.Node {
 	return n
 }
 
-// shardsOn returns the numbers of the shards of Index that a node holds copies of.
-func (s *Stage) shardsOn(ctx context.Context, n *harness.Node) ([]string, error) {
+// Placement is which shards of Index each node (by id) holds copies of.
+type Placement map[string][]string
+
+// FindCopies asks the cluster for it.
+func FindCopies(ctx context.Context, c *harness.Cluster) (Placement, error) {
 	var rows []struct{ ID, Shard string }
-	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+Index+"?format=json&h=id,shard", nil, &rows); err != nil {
+	if err := c.Do(ctx, http.MethodGet, "/_cat/shards/"+Index+"?format=json&h=id,shard", nil, &rows); err != nil {
 		return nil, fmt.Errorf("find the copies: %w", err)
 	}
-	var shards []string
+	where := Placement{}
 	for _, row := range rows {
-		if row.ID == n.ID {
-			shards = append(shards, row.Shard)
-		}
+		where[row.ID] = append(where[row.ID], row.Shard)
 	}
-	slices.Sort(shards)
-	return shards, nil
+	return where, nil
 }
 
 // closed is for how long a node must have been well for what comes to be a record of its

@@ -83,7 +83,7 @@ func (s *stage) quiet(ctx context.Context, o options) (differs, err error) {
 		return nil, err
 	}
 	harness.Sayf("%d requests in %.0f s: %d differ, %d vary", t.requests, time.Since(began).Seconds(), t.differences, t.varied)
-	return t.err(), write(filepath.Join(o.Out, "differential-"+o.Engine+".md"), report(o, s.Cluster.Version, t))
+	return t.err(), harness.WriteResult(filepath.Join(o.Out, "differential-"+o.Engine+".md"), report(o, s.Cluster.Version, t))
 }
 
 // changing compares while the cluster changes, and writes the report.
@@ -93,7 +93,7 @@ func (s *stage) changing(ctx context.Context, o options) (worse, err error) {
 		return nil, err
 	}
 	harness.Sayf("%s", c)
-	return c.err(), write(filepath.Join(o.Out, "differential-churn-"+o.Engine+".md"), c.report(o, s.Cluster.Version))
+	return c.err(), harness.WriteResult(filepath.Join(o.Out, "differential-churn-"+o.Engine+".md"), c.report(o, s.Cluster.Version))
 }
 
 // kept compares bulks that are kept on one shard, and writes the report.
@@ -104,7 +104,7 @@ func (s *stage) kept(ctx context.Context, o options) (lost, err error) {
 		return nil, err
 	}
 	harness.Sayf("in %.0f s: %s", time.Since(began).Seconds(), r)
-	return r.err(), write(filepath.Join(o.Out, "differential-bulk-"+o.Engine+".md"), r.report(o, s.Cluster.Version))
+	return r.err(), harness.WriteResult(filepath.Join(o.Out, "differential-bulk-"+o.Engine+".md"), r.report(o, s.Cluster.Version))
 }
 
 // showOnly has one conversation and shows it.

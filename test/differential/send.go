@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -53,17 +54,10 @@ func (s side) converse(ctx context.Context, c conversation) []answer {
 			OS     string `json:"pit_id"`
 		}
 		if json.Unmarshal(a.body, &handed) == nil {
-			scroll, pit = orElse(handed.Scroll, scroll), orElse(handed.ES+handed.OS, pit)
+			scroll, pit = cmp.Or(handed.Scroll, scroll), cmp.Or(handed.ES+handed.OS, pit)
 		}
 	}
 	return answers
-}
-
-func orElse(value, other string) string {
-	if value == "" {
-		return other
-	}
-	return value
 }
 
 // values replaces the placeholders of a request.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
+
+	"sidestep/test/harness"
 )
 
 // tally counts what came of the conversations.
@@ -78,12 +80,7 @@ func steeredReasons() []string { return []string{"ranked", "affinity", "fail_ope
 
 // reasonOf reads the reason out of what sidestep says of itself.
 func reasonOf(decision string) string {
-	for part := range strings.SplitSeq(decision, ";") {
-		if reason, ok := strings.CutPrefix(strings.TrimSpace(part), "reason="); ok {
-			return reason
-		}
-	}
-	return "none given"
+	return cmp.Or(harness.ParseDecision(decision).Reason, "none given")
 }
 
 // acceptsPreference reports whether the engines take a preference for requests like

@@ -51,9 +51,9 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// issue signs a certificate for 127.0.0.1, for servers and clients alike. It
+// Issue signs a certificate for 127.0.0.1, for servers and clients alike. It
 // returns certificate and key in PEM form.
-func (a *Authority) issue(name string) (certificate, key []byte, err error) {
+func (a *Authority) Issue(name string) (certificate, key []byte, err error) {
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the key of %s: %w", name, err)

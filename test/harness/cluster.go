@@ -219,6 +219,9 @@ func (c *Cluster) URLs() []string {
 	return urls
 }
 
+// NodeNames returns the names of nodes.
+func NodeNames(nodes []*Node) []string { return Names(nodes, func(n *Node) string { return n.Name }) }
+
 // NodeByName returns the node called name ("node-1", …), nil if there is none.
 func (c *Cluster) NodeByName(name string) *Node {
 	for _, node := range c.Nodes {

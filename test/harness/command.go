@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,6 +134,17 @@ func (s *Seed) Draw(set *flag.FlagSet) error {
 func (s *Seed) Random() *rand.Rand {
 	Logf("seed %d", *s)
 	return rand.New(rand.NewPCG(uint64(*s), 0))
+}
+
+// WriteResult writes a file of results, in whose folder it may be the first.
+func WriteResult(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
 }
 
 // Milliseconds is a duration as reports print it, with fractions.

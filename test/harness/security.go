@@ -189,7 +189,7 @@ func (n *Node) UseHTTPCertificate(authority *Authority) error {
 }
 
 func (n *Node) writeCertificate(purpose string, authority *Authority) error {
-	certificate, key, err := authority.issue(n.Name)
+	certificate, key, err := authority.Issue(n.Name)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func serveTLS(t *testing.T, authority *Authority) int {
 
 func authorityPair(t *testing.T, authority *Authority) (certificate, key []byte) {
 	t.Helper()
-	certificate, key, err := authority.issue("node-1")
+	certificate, key, err := authority.Issue("node-1")
 	require.NoError(t, err)
 	return certificate, key
 }

@@ -2,16 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -34,27 +27,18 @@ type forwarder struct {
 }
 
 // newIdentity returns a certificate for 127.0.0.1 with its key, and the authority that
-// signed it, which is itself, in PEM form. The key is one of which a handshake costs
-// little.
+// signed it in PEM form.
 func newIdentity() (identity tls.Certificate, authority []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	own, err := harness.NewAuthority("soak")
 	if err != nil {
 		return identity, nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "soak"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	certificate, key, err := own.Issue("soak")
 	if err != nil {
 		return identity, nil, err
 	}
-	authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, authority, nil
+	identity, err = tls.X509KeyPair(certificate, key)
+	return identity, own.PEM, err
 }
 
 var errDown = errors.New("TLS restarts")

@@ -37,13 +37,7 @@ func newReport(ctx context.Context, o options) (*report, error) {
 }
 
 // each returns a value of every turn.
-func (t *tally) each(of func(turn) float64) []float64 {
-	var values []float64
-	for _, one := range t.turns {
-		values = append(values, of(one))
-	}
-	return values
-}
+func (t *tally) each(of func(turn) float64) []float64 { return bootstrap.Values(t.turns, of) }
 
 func goodput(t turn) float64  { return t.goodput() }
 func mean(t turn) float64     { return harness.Milliseconds(t.result.MeanAccepted()) }
@@ -228,17 +222,14 @@ func (r *report) table(path string) (err error) {
 
 // write writes all files of the result.
 func (r *report) write(logf func(string, ...any)) error {
-	if err := os.MkdirAll(r.Out, 0o755); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
 	if err := r.draw(r.path(".svg")); err != nil {
 		return fmt.Errorf("plot the results: %w", err)
 	}
 	if err := r.table(r.path(".csv")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(r.path(".md"), []byte(r.markdown()), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
+	if err := harness.WriteResult(r.path(".md"), r.markdown()); err != nil {
+		return err
 	}
 	for _, l := range r.loads {
 		fmt.Println(r.section(l))

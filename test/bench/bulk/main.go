@@ -15,7 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -100,16 +99,12 @@ func (o options) run(ctx context.Context) (err error) {
 		fmt.Println(r.section(outcome)) // also when a later case fails
 	}
 	r.took = time.Since(began)
-	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
 	if err := r.draw(r.path(".svg")); err != nil {
 		return fmt.Errorf("plot the results: %w", err)
 	}
-	text := r.markdown()
 	fmt.Println(strings.Join(r.verdicts(), "\n"))
-	if err := os.WriteFile(r.path(".md"), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
+	if err := harness.WriteResult(r.path(".md"), r.markdown()); err != nil {
+		return err
 	}
 	harness.Logf("written to %s after %s", r.path(".md"), r.took.Round(time.Second))
 	return nil

@@ -38,7 +38,7 @@ type tally struct {
 
 // measure runs a case. The node is repaired when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
-	o := &outcome{scenario: sc, slow: s.nodes[0].Name, layout: newLayout(sc.role, nodeNames(s.nodes))}
+	o := &outcome{scenario: sc, slow: s.nodes[0].Name, layout: newLayout(sc.role, harness.NodeNames(s.nodes))}
 	if err := s.prepare(ctx, o.layout, int(s.fill*s.perCase)); err != nil {
 		return nil, err
 	}

@@ -47,13 +47,7 @@ func (o *outcome) of(arm string) *tally {
 }
 
 // each returns a value of every turn.
-func (t *tally) each(of func(turn) float64) []float64 {
-	var values []float64
-	for _, one := range t.turns {
-		values = append(values, of(one))
-	}
-	return values
-}
+func (t *tally) each(of func(turn) float64) []float64 { return bootstrap.Values(t.turns, of) }
 
 func perSecond(t turn) float64 { return t.perSecond }
 func p50(t turn) float64       { return harness.Milliseconds(t.p50) }

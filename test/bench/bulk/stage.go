@@ -91,7 +91,7 @@ func (s *stage) keepStill(ctx context.Context, c *harness.Cluster) (err error) {
 // warmUp drives every arm for a while, so that the code of all is warm, and finds how
 // much the best one may write.
 func (s *stage) warmUp(ctx context.Context) error {
-	if err := s.prepare(ctx, newLayout(holdsBoth, nodeNames(s.nodes)), 0); err != nil {
+	if err := s.prepare(ctx, newLayout(holdsBoth, harness.NodeNames(s.nodes)), 0); err != nil {
 		return err
 	}
 	var best float64
@@ -120,14 +120,6 @@ func (s *stage) order(ctx context.Context) ([]*harness.Node, error) {
 	last := len(nodes) - 2
 	nodes[0], nodes[last] = nodes[last], nodes[0]
 	return nodes, nil
-}
-
-func nodeNames(nodes []*harness.Node) []string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name)
-	}
-	return names
 }
 
 // prepare makes the index of each arm, with so many documents, and waits until the nodes

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"sidestep/test/bench/plain"
@@ -99,10 +98,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	fmt.Print("\n" + table)
-	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(o.out, []byte(table), 0o644)
+	return harness.WriteResult(o.out, table)
 }
 
 // onStage starts everything, runs f, and stops everything.

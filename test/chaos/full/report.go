@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -131,11 +131,5 @@ Measured %s, sidestep %s, on %s: `+"`%s`"+`.
 
 func (r *report) write() error {
 	fmt.Println(r.text())
-	if err := os.MkdirAll(r.Out, 0o755); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(r.Out, "full-"+r.Engine+".md"), []byte(r.text()), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
-	return nil
+	return harness.WriteResult(filepath.Join(r.Out, "full-"+r.Engine+".md"), r.text())
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -96,8 +97,8 @@ func (b *book) add(sc scenario, o *outcome) error {
 	if err := b.writeCSV(); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
-	if err := os.WriteFile(b.path(".md"), []byte(b.markdown()), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
+	if err := harness.WriteResult(b.path(".md"), b.markdown()); err != nil {
+		return err
 	}
 	return b.addSlowest(sc, o)
 }

@@ -66,7 +66,7 @@ func (m *measurement) count(before, after map[string]counters) map[string]counte
 		}
 		c.ejected, c.changes = m.ejections(load, then.at)
 		if t := m.tallies[load]; t != nil {
-			c.through, c.untold = throughNodes(t.seen, names(m.Cluster.Nodes[m.shape.dataNodes():]))
+			c.through, c.untold = throughNodes(t.seen, harness.NodeNames(m.Cluster.Nodes[m.shape.dataNodes():]))
 		}
 		all[load] = c
 	}

@@ -51,15 +51,6 @@ func none(about string, count int) bootstrap.Verdict {
 	return bootstrap.Verdict{About: fmt.Sprintf("%d %s, none asked", count, about), Holds: count == 0}
 }
 
-// each returns a value of every turn.
-func each(turns []turn, of func(turn) float64) []float64 {
-	var values []float64
-	for _, one := range turns {
-		values = append(values, of(one))
-	}
-	return values
-}
-
 func p50(t turn) float64       { return harness.Milliseconds(t.p50) }
 func p90(t turn) float64       { return harness.Milliseconds(t.p90) }
 func p99(t turn) float64       { return harness.Milliseconds(t.p99) }
@@ -74,7 +65,7 @@ func (t *tally) value(q float64, of func(turn) float64) float64 {
 	if t.pooled || len(t.turns) == 0 {
 		return harness.Milliseconds(t.result.Quantile(q))
 	}
-	return bootstrap.Median(each(t.turns, of))
+	return bootstrap.Median(bootstrap.Values(t.turns, of))
 }
 
 // to compares a percentile with that of another load; nothing if either was not sent.
@@ -91,7 +82,7 @@ func (t *tally) to(base *tally, q float64, of func(turn) float64) bootstrap.Esti
 
 // ratio compares the medians of the rounds that both loads have.
 func (t *tally) ratio(base *tally, of func(turn) float64) bootstrap.Estimate {
-	return bootstrap.Ratio(each(t.beside(base), of), each(base.beside(t), of))
+	return bootstrap.Ratio(bootstrap.Values(t.beside(base), of), bootstrap.Values(base.beside(t), of))
 }
 
 // beside returns the turns in the rounds in which another load has one, too.

@@ -101,7 +101,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 func (s *stage) newMeasurement(sc scenario, bad []*harness.Node) *measurement {
 	m := &measurement{
 		stage: s, scenario: sc, bad: bad, tallies: map[string]*tally{}, order: s.lot(sc.name),
-		outcome: &outcome{bad: names(bad), avoid: -1, back: -1, nodes: len(s.dataNodes())},
+		outcome: &outcome{bad: harness.NodeNames(bad), avoid: -1, back: -1, nodes: len(s.dataNodes())},
 	}
 	for _, node := range bad {
 		m.outcome.badIDs = append(m.outcome.badIDs, node.ID)
@@ -317,7 +317,7 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		return err
 	}
 	m.tally(watchOnset, onset, o.began)
-	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.dataNodes()), m.scenario.http)
+	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, harness.NodeNames(m.dataNodes()), m.scenario.http)
 	if err := m.rounds(ctx); err != nil {
 		return err
 	}
@@ -333,7 +333,7 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		return err
 	}
 	m.tally(watchReturn, recovery, o.repaired)
-	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.dataNodes()), m.scenario.http)
+	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, harness.NodeNames(m.dataNodes()), m.scenario.http)
 	o.avoid = o.onset.timeToAvoid(o.bad)
 	o.back = o.recovery.timeToReturn(o.bad, o.onset)
 	return nil

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // kept is how many of the slowest searches of a load are told of.
@@ -88,11 +89,5 @@ func (b *book) addSlowest(sc scenario, o *outcome) error {
 			fmt.Fprintf(&b.slowest, "\n%s about the nodes:\n  %s\n", load, strings.Join(lines, "\n  "))
 		}
 	}
-	if err := os.MkdirAll(b.trace, 0o755); err != nil {
-		return fmt.Errorf("write the slowest searches: %w", err)
-	}
-	if err := os.WriteFile(b.slowestPath(), []byte(b.slowest.String()), 0o644); err != nil {
-		return fmt.Errorf("write the slowest searches: %w", err)
-	}
-	return nil
+	return harness.WriteResult(b.slowestPath(), b.slowest.String())
 }

@@ -74,21 +74,6 @@ func (s *stage) exclude(bad []*harness.Node) {
 	s.good.Store(&good)
 }
 
-// placement is which shards each node (by id) holds copies of.
-type placement map[string][]string
-
-func (s *stage) placement(ctx context.Context) (placement, error) {
-	var rows []struct{ ID, Shard string }
-	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=id,shard", nil, &rows); err != nil {
-		return nil, fmt.Errorf("find the copies: %w", err)
-	}
-	where := placement{}
-	for _, row := range rows {
-		where[row.ID] = append(where[row.ID], row.Shard)
-	}
-	return where, nil
-}
-
 // victims returns the nodes to degrade: ones that hold copies, but no two of the
 // same shard, and if possible not the elected one, whose loss stops more than
 // searches.
@@ -97,14 +82,14 @@ func (s *stage) victims(ctx context.Context, count int) ([]*harness.Node, error)
 	if err != nil || count == 0 {
 		return nil, err
 	}
-	where, err := s.placement(ctx)
+	where, err := chaos.FindCopies(ctx, s.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	return chooseVictims(order, where, count)
 }
 
-func chooseVictims(order []*harness.Node, where placement, count int) ([]*harness.Node, error) {
+func chooseVictims(order []*harness.Node, where chaos.Placement, count int) ([]*harness.Node, error) {
 	for i, first := range order {
 		if len(where[first.ID]) == 0 {
 			continue
@@ -166,12 +151,4 @@ func (s *stage) reading(ctx context.Context) func() counts {
 	all := make(chan counts, 1)
 	go func() { all <- s.counts(ctx) }()
 	return func() counts { return <-all }
-}
-
-func names(nodes []*harness.Node) []string {
-	out := make([]string, len(nodes))
-	for i, node := range nodes {
-		out[i] = node.Name
-	}
-	return out
 }

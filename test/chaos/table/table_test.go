@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"sidestep/test/chaos"
 	"sidestep/test/harness"
 )
 
@@ -182,9 +183,9 @@ func TestParseDecision(t *testing.T) {
 }
 
 // fourNodes are nodes of which a and b share shard 0, and c and d shard 1; d is last.
-func fourNodes() ([]*harness.Node, placement) {
+func fourNodes() ([]*harness.Node, chaos.Placement) {
 	return []*harness.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}},
-		placement{"a": {"0"}, "b": {"0"}, "c": {"1"}, "d": {"1"}}
+		chaos.Placement{"a": {"0"}, "b": {"0"}, "c": {"1"}, "d": {"1"}}
 }
 
 func TestChooseVictims(t *testing.T) {
