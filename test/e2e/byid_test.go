@@ -24,10 +24,6 @@ import (
 // layouts are indices whose documents are spread in every way there is.
 func layouts(t *testing.T) []string {
 	t.Helper()
-	do := func(method, path string, body any) {
-		t.Helper()
-		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
-	}
 	settings := map[string]object{
 		"spread-one":   {"number_of_shards": 1},
 		"spread-odd":   {"number_of_shards": 7},
@@ -42,17 +38,17 @@ func layouts(t *testing.T) []string {
 		if s["routing_partition_size"] != nil {
 			mappings["_routing"] = object{"required": true}
 		}
-		do(http.MethodPut, "/"+name, object{"settings": object{"index": s}, "mappings": mappings})
+		change(t, http.MethodPut, "/"+name, object{"settings": object{"index": s}, "mappings": mappings})
 		names = append(names, name)
 	}
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "spread-*"))
-	do(http.MethodPut, "/spread-wide,spread-tight/_settings", object{"index.blocks.write": true})
-	do(http.MethodPost, "/spread-wide/_split/spread-six", object{"settings": object{"index.number_of_shards": 6}})
-	do(http.MethodPost, "/spread-tight/_shrink/spread-cut", object{"settings": object{
+	change(t, http.MethodPut, "/spread-wide,spread-tight/_settings", object{"index.blocks.write": true})
+	change(t, http.MethodPost, "/spread-wide/_split/spread-six", object{"settings": object{"index.number_of_shards": 6}})
+	change(t, http.MethodPost, "/spread-tight/_shrink/spread-cut", object{"settings": object{
 		"index.number_of_shards": 2, "index.routing.allocation.require._name": nil,
 	}})
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "spread-*"))
-	t.Cleanup(func() { do(http.MethodDelete, "/"+strings.Join(names, ","), nil) })
+	t.Cleanup(func() { change(t, http.MethodDelete, "/"+strings.Join(names, ","), nil) })
 	return names
 }
 
@@ -305,9 +301,7 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 		return
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/segments", nil, nil))
-	})
+	t.Cleanup(func() { change(t, http.MethodDelete, "/segments", nil) })
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "segments"))
 	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPut, "/segments/_doc/1", object{"n": 1}, nil))
 	missed := 0
@@ -337,7 +331,7 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 func TestReadsByIDFollowAnAlias(t *testing.T) {
 	point := func(actions ...object) {
 		t.Helper()
-		require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/_aliases", object{"actions": actions}, nil))
+		change(t, http.MethodPost, "/_aliases", object{"actions": actions})
 	}
 	action := func(name, index string) object { return object{name: object{"index": index, "alias": "current"}} }
 	point(action("add", "logs-1"))

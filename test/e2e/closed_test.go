@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"testing"
@@ -19,16 +18,14 @@ import (
 func TestClosedIndex(t *testing.T) {
 	index := harness.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
 	require.NoError(t, shared.Cluster.CreateIndex(t.Context(), index))
-	t.Cleanup(func() {
-		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index.Name, nil, nil))
-	})
+	t.Cleanup(func() { change(t, http.MethodDelete, "/"+index.Name, nil) })
 	learned(t, index.Name)
 	closed := func() float64 {
 		return sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "closed"})
 	}
 	require.Zero(t, closed())
 
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
+	change(t, http.MethodPost, "/"+index.Name+"/_close", nil)
 	s := search{target: index.Name, body: `{"size":0}`}
 	for known, end := false, time.Now().Add(patience); !known; {
 		require.True(t, time.Now().Before(end), "it is not known that the index is closed")
@@ -63,7 +60,7 @@ func TestClosedIndex(t *testing.T) {
 		t.Logf("%s: status %d, reason %s", other, got.status, got.decision.Reason)
 	}
 
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_open", nil, nil))
+	change(t, http.MethodPost, "/"+index.Name+"/_open", nil)
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index.Name))
 	require.Eventually(t, func() bool {
 		return requireSame(t, s).decision.Reason == "ranked"

@@ -104,14 +104,13 @@ func TestStrictWeightedRouting(t *testing.T) {
 	} {
 		requireSame(t, s)
 	}
-	count, err := shared.sidestep.Sum(t.Context(), "sidestep_requests_total", map[string]string{"reason": "preference_forbidden"})
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, count, 20.0)
+	require.GreaterOrEqual(t, sum(t, "sidestep_requests_total", map[string]string{"reason": "preference_forbidden"}), 20.0)
 
 	forget()
 	learned(t, "products")
 	var log []byte
 	require.Eventually(t, func() bool { // nobody waits for a log to be written
+		var err error
 		log, err = os.ReadFile(shared.sidestep.LogPath)
 		require.NoError(t, err)
 		return bytes.Contains(log, []byte("allows node preferences again"))

@@ -84,9 +84,7 @@ func items(t *testing.T, reason string) int {
 	if reason == "" {
 		labels = nil
 	}
-	sum, err := shared.sidestep.Sum(t.Context(), "sidestep_msearch_items_total", labels)
-	require.NoError(t, err)
-	return int(sum)
+	return int(sum(t, "sidestep_msearch_items_total", labels))
 }
 
 func TestGeneratedMultiSearches(t *testing.T) {

@@ -93,26 +93,20 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 	before := refreshes(t, "in_use", "ok")
 	index := harness.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
 	require.NoError(t, shared.Cluster.CreateIndex(t.Context(), index))
-	t.Cleanup(func() {
-		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
-	})
+	t.Cleanup(func() { change(t, http.MethodDelete, "/placed-lately", nil) })
 	learned(t, "placed-lately")
 	require.Eventually(t, func() bool { return refreshes(t, "in_use", "ok") > before }, patience, 100*time.Millisecond)
 
 	held, _ := copiesOf(t, "products", 0)
 	require.Len(t, held, 2)
-	var nodes struct {
-		Nodes map[string]any `json:"nodes"`
-	}
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
 	free := ""
-	for id := range nodes.Nodes {
-		if !slices.Contains(held, id) {
-			free = id
+	for _, n := range shared.Cluster.Nodes {
+		if !slices.Contains(held, n.ID) {
+			free = n.ID
 		}
 	}
 	move := map[string]any{"commands": []any{map[string]any{"move": map[string]any{"index": "products", "shard": 0, "from_node": held[0], "to_node": free}}}}
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/_cluster/reroute", move, nil))
+	change(t, http.MethodPost, "/_cluster/reroute", move)
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "products"))
 	require.Eventually(t, func() bool {
 		require.Equal(t, http.StatusOK, through(t, search{target: "products", body: `{"size":0}`}).status)
@@ -125,21 +119,11 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 // does not pile up.
 func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 	learned(t, "products")
-	var manager struct {
-		ID string `json:"master_node"`
-	}
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/master_node", nil, &manager))
-	var nodes struct {
-		Nodes map[string]struct {
-			Name string `json:"name"`
-		} `json:"nodes"`
-	}
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
-	var stopped *harness.Node
-	for _, n := range shared.Cluster.Nodes[1:] { // the first is the one that tests ask
-		if n.Name != nodes.Nodes[manager.ID].Name {
-			stopped = n
-		}
+	order, err := shared.Cluster.ElectedLast(t.Context())
+	require.NoError(t, err)
+	stopped := order[0]
+	if stopped == shared.Cluster.Nodes[0] { // it is the one that tests ask
+		stopped = order[1]
 	}
 	goroutines, files := sum(t, "go_goroutines", nil), sum(t, "process_open_fds", nil)
 	require.Positive(t, files)

@@ -166,9 +166,7 @@ func TestStartsBeforeTheCluster(t *testing.T) {
 func TestMetricsCountWhatWasSteered(t *testing.T) {
 	learned(t, "single")
 	count := func(reason string) float64 {
-		sum, err := shared.sidestep.Sum(t.Context(), "sidestep_requests_total", map[string]string{"operation": "search", "reason": reason})
-		require.NoError(t, err)
-		return sum
+		return sum(t, "sidestep_requests_total", map[string]string{"operation": "search", "reason": reason})
 	}
 	steered, passed := count("ranked"), count("client_preference")
 	for range 10 {

@@ -62,9 +62,7 @@ func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
 func probes(t *testing.T) float64 {
 	t.Helper()
 	time.Sleep(50 * time.Millisecond)
-	sum, err := shared.sidestep.Sum(t.Context(), "sidestep_probes_total", nil)
-	require.NoError(t, err)
-	return sum
+	return sum(t, "sidestep_probes_total", nil)
 }
 
 // servedWithoutProbes has what send sends served so many times and lets check look

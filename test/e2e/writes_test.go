@@ -375,7 +375,7 @@ func holder(t *testing.T, index string) *harness.Node {
 // on the shard that this routing means.
 func requireTogether(t *testing.T, sent []*sentBulk, found []stored) {
 	t.Helper()
-	values := bulk.Values(wholeShards, routingShards(t, found[0].index))
+	values := bulk.Values(wholeShards, layout(t, found[0].index).RoutingShards)
 	bulks := make(map[*sentBulk]map[string]int)
 	for _, d := range found {
 		o := d.operation
@@ -392,19 +392,6 @@ func requireTogether(t *testing.T, sent []*sentBulk, found []stored) {
 	for _, b := range sent {
 		require.LessOrEqual(t, len(bulks[b]), 1, "the documents of a bulk are on several shards")
 	}
-}
-
-func routingShards(t *testing.T, index string) int {
-	t.Helper()
-	var state struct {
-		Metadata struct {
-			Indices map[string]struct {
-				RoutingShards int `json:"routing_num_shards"`
-			} `json:"indices"`
-		} `json:"metadata"`
-	}
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
-	return state.Metadata.Indices[index].RoutingShards
 }
 
 // requireEven requires that the fullest shard has no more than it may.
