@@ -127,12 +127,13 @@ func StartCluster(ctx context.Context, options ClusterOptions) (*Cluster, error)
 	if err := launch.secure(); err != nil {
 		return nil, err
 	}
+	launch.transport = launch.newTransport()
 	if launch.java, err = launch.writeJava(); err != nil {
 		return nil, err
 	}
 	c := &Cluster{
 		Distribution: o.Distribution, Version: o.Version, Dir: o.Dir, Authority: launch.authority, options: o,
-		client: &http.Client{Timeout: 2 * time.Minute, Transport: launch.newTransport()},
+		client: &http.Client{Timeout: 2 * time.Minute, Transport: launch.transport},
 	}
 	began := time.Now()
 	o.Logf("%s %s: starting %d nodes with JDK %d (%s)", o.Distribution, o.Version, o.Nodes, java.Major, java.Home)

@@ -23,7 +23,7 @@ type launcher struct {
 	options ClusterOptions
 	// authority signs the nodes' certificates; nil without security.
 	authority *Authority
-	transport http.RoundTripper // for requests to the nodes; nil: the usual one
+	transport http.RoundTripper // for requests to the nodes
 	silence   time.Duration     // after which a node is started once more
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 )
@@ -194,13 +193,18 @@ func Aggregation(index string) *http.Request {
 		`"prices":{"percentiles":{"field":"price"}},"numbers":{"cardinality":{"field":"n"}}}}}}`)
 }
 
-// searching is a search with a body. Scheme and host of its URL are left open.
+// searching is a search with a body.
 func searching(index, body string) *http.Request {
+	return Post("/"+index+"/_search", "application/json", []byte(body))
+}
+
+// Post is a request with a body. Scheme and host of its URL are left open.
+func Post(path, contentType string, body []byte) *http.Request {
 	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/" + index + "/_search"},
-		Header:        http.Header{"Content-Type": {"application/json"}},
+		Method: http.MethodPost, URL: &url.URL{Path: path},
+		Header:        http.Header{"Content-Type": {contentType}},
 		ContentLength: int64(len(body)),
-		Body:          io.NopCloser(strings.NewReader(body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil },
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
 }

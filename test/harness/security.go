@@ -53,11 +53,8 @@ func (l *launcher) secure() (err error) {
 	case l.release.distribution != Elasticsearch:
 		return errors.New("only Elasticsearch can be started with security")
 	}
-	if l.authority, err = NewAuthority("authority of tests"); err != nil {
-		return err
-	}
-	l.transport = l.newTransport()
-	return nil
+	l.authority, err = NewAuthority("authority of tests")
+	return err
 }
 
 // newTransport returns a transport for requests to the nodes. It adds credentials

@@ -49,6 +49,7 @@ func newSecured(t *testing.T) *launcher {
 		Users: []User{{"reader", "a", []string{"read", "more"}}, {"writer", "b", []string{"more"}}}, Roles: "read: {}\n",
 	}}}
 	require.NoError(t, l.secure())
+	l.transport = l.newTransport()
 	require.Equal(t, "https", l.scheme())
 	return l
 }

@@ -51,13 +51,7 @@ func newBodies(documents int) [][]byte {
 
 // bulkOf returns the bulk of an index with that body.
 func bulkOf(index string, body []byte) *http.Request {
-	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/" + index + "/_bulk"},
-		Header:        http.Header{"Content-Type": {"application/x-ndjson"}},
-		ContentLength: int64(len(body)),
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}
+	return harness.Post("/"+index+"/_bulk", "application/x-ndjson", body)
 }
 
 // items counts what came of operations.

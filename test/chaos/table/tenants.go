@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"time"
 
 	"sidestep/test/harness"
@@ -40,13 +37,9 @@ func heavySearch(i int) *http.Request {
 	random := rand.New(rand.NewPCG(uint64(i), 5))
 	body := fmt.Appendf(nil, `{"size":1,"query":{"range":{"price":{"gte":%d}}},"aggs":{"prices":{"histogram":{"field":"price","interval":0.1},"aggs":{"categories":{"terms":{"field":"category"}}}}}}`,
 		random.IntN(20))
-	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/" + heavyIndex + "/_search", RawQuery: "filter_path=took,timed_out,_shards,hits"},
-		Header:        http.Header{"Content-Type": {"application/json"}},
-		ContentLength: int64(len(body)),
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}
+	r := harness.Post("/"+heavyIndex+"/_search", "application/json", body)
+	r.URL.RawQuery = "filter_path=took,timed_out,_shards,hits"
+	return r
 }
 
 // addHeavy makes the heavy index, with a copy of every shard on each of its nodes, and
