@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -132,7 +130,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 		if t.doing, err = f.Doing(ctx); err != nil {
 			return t, err
 		}
-		t.doing[harness.DoesStates] = stateChanges(f)
+		t.doing[harness.DoesStates] = statesOf(f)
 		if t.queues, err = f.SumBy(ctx, "sidestep_node_queue", "node"); err != nil {
 			return t, err
 		}
@@ -212,18 +210,12 @@ func (s *stage) stopFront(f *harness.Front, a arm, l *level) error {
 	return errors.Join(f.Stop(), f.Panicked(), f.MoveLog(filepath.Join(s.trace, name)))
 }
 
-// changed matches what sidestep logs when it changes its mind about a node.
-var changed = regexp.MustCompile(`(?m)msg="node state changed" .*\bstate=(\S+)`)
-
-// stateChanges counts the states that nodes got into.
-func stateChanges(f *harness.Front) map[string]float64 {
-	log, err := os.ReadFile(f.LogPath)
-	if err != nil {
-		return nil
-	}
+// statesOf counts the states that nodes got into.
+func statesOf(f *harness.Front) map[string]float64 {
+	changes, _ := f.StateChanges(time.Time{}) // without them the figures stand
 	states := map[string]float64{}
-	for _, m := range changed.FindAllSubmatch(log, -1) {
-		states[string(m[1])]++
+	for _, c := range changes {
+		states[c.Is]++
 	}
 	return states
 }

@@ -406,28 +406,19 @@ func TestKeepSlowest(t *testing.T) {
 	require.Equal(t, 1, last.round)
 }
 
-func TestStateChanges(t *testing.T) {
-	log := []byte(`time=2026-11-20T19:33:49.182Z level=WARN msg="node state changed" node=node-1 node_id=L3 state=unresponsive was=fine why="poll stats: too late"
-time=2026-11-20T19:33:49.200Z level=INFO msg=other node=node-1
-time=2026-11-20T19:33:51.897Z level=INFO msg="node state changed" node=node-1 node_id=L3 state=ramping was=slow why=""
-time=2026-11-20T19:33:52.000Z level=INFO msg="node state changed" node=node-2 node_id=L4 state=slow was=fine why="response time 9 ms"
-`)
-	from := time.Date(2026, 11, 20, 19, 33, 49, 0, time.UTC)
-	all := stateChanges(log, from)
-	var lines []string
-	for _, c := range all {
-		lines = append(lines, c.String())
+func TestEjections(t *testing.T) {
+	at := time.Date(2026, 11, 20, 19, 33, 49, 182e6, time.UTC)
+	all := []harness.StateChange{
+		{At: at, Node: "node-1", Is: "unresponsive", Was: "fine", Why: "poll stats: too late"},
+		{At: at, Node: "node-1", Is: "ramping", Was: "slow"},
+		{At: at, Node: "node-2", Is: "slow", Was: "fine", Why: "response time 9 ms"},
 	}
-	require.Equal(t, []string{
-		"19:33:49.182  node-1 unresponsive, was fine: poll stats: too late",
-		"19:33:51.897  node-1 ramping, was slow",
-		"19:33:52.000  node-2 slow, was fine: response time 9 ms",
-	}, lines)
-	require.Len(t, stateChanges(log, from.Add(2*time.Second)), 2)
+	require.Equal(t, "19:33:49.182  node-1 unresponsive, was fine: poll stats: too late", told(all[0]))
+	require.Equal(t, "19:33:49.182  node-1 ramping, was slow", told(all[1]))
 	ejected, changes := ejections(all)
 	require.Equal(t, 1, ejected, "one that answers no polls still gets searches")
 	require.Equal(t, 3, changes)
-	ejected, _ = ejections([]change{{is: "failing", was: "slow"}, {is: "unreachable", was: "fine"}})
+	ejected, _ = ejections([]harness.StateChange{{Is: "failing", Was: "slow"}, {Is: "unreachable", Was: "fine"}})
 	require.Equal(t, 1, ejected, "for another reason, but still ejected")
 }
 
