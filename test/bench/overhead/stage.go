@@ -190,6 +190,7 @@ func (s *stage) run(ctx context.Context, name string, command ...string) (*exec.
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = harness.ProcessAttributes(nil)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // Command is the first argument of a program that is to be the proxy: see Serve.
@@ -95,6 +97,7 @@ func Start(ctx context.Context, nodes []string) (address string, stop func(), er
 	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, self, Command, "-nodes", hosts)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = harness.ProcessAttributes(nil)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
