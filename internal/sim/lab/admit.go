@@ -79,7 +79,7 @@ func (g *controlled) expect(s *search) {
 
 // settled carries out verdicts that have come.
 func (g *controlled) settled(turned []*admission.Ticket) {
-	for _, t := range append([]*admission.Ticket(nil), turned...) {
+	for _, t := range turned {
 		g.proceed(t)
 	}
 }
@@ -137,12 +137,12 @@ func (g *controlled) close(s *search) {
 
 func (g *controlled) poll(node int, p poll) {
 	g.sidestep.poll(node, p)
-	if p.unanswered || p.unreachable || p.failed {
+	if p.State != selection.Fine {
 		return
 	}
 	n := g.w.nodes[node]
 	g.settled(g.control.Observe(g.w.ids[node], admission.Poll{
-		Threads: int64(n.threads), QueueSize: int64(n.queue), Queue: float64(p.queue), Active: p.active,
-		Completed: p.served, ServiceTime: p.service, Rejected: p.rejections,
+		Threads: int64(n.threads), QueueSize: int64(n.queue), Queue: p.Queue, Active: p.active,
+		Completed: p.Queries, ServiceTime: p.ServiceTime, Rejected: p.rejections,
 	}, g.now()))
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"sidestep/internal/selection"
 )
 
 // proxied is what the proxies share that sidestep is compared with: they list the
@@ -109,12 +111,12 @@ func (c *naive) observe(p plan, o outcome) {
 }
 
 func (c *naive) poll(node int, p poll) {
-	if p.unanswered || p.failed {
+	if p.State == selection.Unresponsive || p.State == selection.Unknown {
 		return
 	}
-	c.queue[node].observe(float64(p.queue))
-	if p.service > 0 {
-		c.service[node].observe(millis(p.service))
+	c.queue[node].observe(p.Queue)
+	if p.ServiceTime > 0 {
+		c.service[node].observe(millis(p.ServiceTime))
 	}
 }
 

@@ -247,8 +247,8 @@ func TestOracleNeverTouchesANodeThatIsBadNow(t *testing.T) {
 		w := newWorldOf(sc, arms(d, false)[2].policy, 1, 1)
 		bad := 0
 		rank := w.rank
-		w.rank = func(c *coordinator, copies []int, t *trial) {
-			rank(c, copies, t)
+		w.rank = func(c *coordinator, copies []int, w *world) {
+			rank(c, copies, w)
 			if w.nodes[copies[0]].toAvoid(0) {
 				bad++
 			}

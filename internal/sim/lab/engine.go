@@ -110,7 +110,7 @@ func (w *world) order(c *coordinator, s *search, shard int, p plan) []int {
 	}
 	// A list switches the engine's ranking off, which is for searches alone.
 	if p.listed == nil && s.kind != readByID && len(first) > 1 {
-		w.rank(c, first, &w.trial)
+		w.rank(c, first, w)
 		c.planned[first[0]]++ // so that the next shard of the search is ranked with it
 	}
 	return append(first, rest...)

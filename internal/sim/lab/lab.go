@@ -44,35 +44,33 @@ type Row struct {
 
 // Validate tells what is wrong with the options, naming the valid values.
 func (o Options) Validate() error {
-	if _, err := choose(o.Scenarios); err != nil {
-		return err
+	_, _, err := o.chosen()
+	return err
+}
+
+// chosen returns what is to be played.
+func (o Options) chosen() (scenarios []Scenario, list []policy, err error) {
+	if scenarios, err = choose(o.Scenarios); err != nil {
+		return nil, nil, err
 	}
-	if _, err := pick(o.Policies); err != nil {
-		return err
+	if list, err = pick(o.Policies); err != nil {
+		return nil, nil, err
 	}
-	if o.Seeds < 1 {
-		return fmt.Errorf("seeds must be at least 1, got %d", o.Seeds)
+	switch {
+	case o.Seeds < 1:
+		err = fmt.Errorf("seeds must be at least 1, got %d", o.Seeds)
+	case o.Skip < 0:
+		err = fmt.Errorf("the number of seeds left out must not be negative, got %d", o.Skip)
+	case o.PollInterval < 0:
+		err = fmt.Errorf("the poll interval must not be negative, got %s", o.PollInterval)
 	}
-	if o.Skip < 0 {
-		return fmt.Errorf("the number of seeds left out must not be negative, got %d", o.Skip)
-	}
-	if o.PollInterval < 0 {
-		return fmt.Errorf("the poll interval must not be negative, got %s", o.PollInterval)
-	}
-	return nil
+	return scenarios, list, err
 }
 
 // Run plays the scenarios, prints a table for each and one of all, and returns the
 // rows. It ends early, with the context's error, when ctx ends.
 func Run(ctx context.Context, o Options) ([]Row, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	scenarios, err := choose(o.Scenarios)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pick(o.Policies)
+	scenarios, list, err := o.chosen()
 	if err != nil {
 		return nil, err
 	}

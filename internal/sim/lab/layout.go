@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -164,12 +165,7 @@ func shareOut(parts []float64, copies []int, use, power []float64) (moved float6
 		order = append(order, i)
 	}
 	at := func(i int) float64 { return use[copies[i]] / power[copies[i]] }
-	slices.SortFunc(order, func(a, b int) int {
-		if at(a) < at(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(at(a), at(b)) })
 	// Fill the nodes used least to one level, as water does.
 	sumUse, sumPower, level := 0.0, 0.0, 0.0
 	for k, i := range order {

@@ -8,21 +8,14 @@ import (
 
 // poll is what one poll of one node brought.
 type poll struct {
-	took        time.Duration
-	unanswered  bool // within the deadline
-	unreachable bool
-	failed      bool // answered with an error
-	queue       int
-	used        float64       // CPUs that the node kept busy of late
-	active      float64       // mean of the search threads at work
-	service     time.Duration // mean of the shard queries since the last poll
-	served      int64
-	rejections  int64         // tasks rejected since the last poll
-	rejected    float64       // the same as a share of the tasks
-	elapsed     time.Duration // since the last answered poll; 0 on the first
-	// coordinated is the response time of other nodes as this node saw it, where
-	// it changed since the last poll.
-	coordinated map[string]selection.Seen
+	selection.Poll
+	active     float64 // mean of the search threads at work
+	rejections int64   // tasks rejected since the last poll
+}
+
+// unanswered is a poll that brought nothing.
+func unanswered(state selection.State, why string) poll {
+	return poll{Poll: selection.Poll{State: state, Message: why}}
 }
 
 // pollWork is what a poll costs the node, in CPU seconds.
@@ -124,11 +117,11 @@ func (p *poller) poll() {
 			return // too late
 		}
 		p.awaited = false
-		result.took = w.c.now - p.started
+		result.Took = w.c.now - p.started
 		p.to.poll(n.id, result)
-		p.rest(result.unanswered)
+		p.rest(result.State == selection.Unresponsive)
 	}
-	w.c.after(w.sc.pollTimeout, func() { end(poll{unanswered: true}) })
+	w.c.after(w.sc.pollTimeout, func() { end(unanswered(selection.Unresponsive, "no answer in time")) })
 	late, lost := n.lost.draw(w.polls)
 	if lost {
 		return
@@ -138,10 +131,10 @@ func (p *poller) poll() {
 		n.receive(func() {
 			switch {
 			case n.absent.on():
-				w.c.after(w.toClient(), func() { end(poll{unreachable: true}) })
+				w.c.after(w.toClient(), func() { end(unanswered(selection.Unreachable, "connection refused")) })
 				return
 			case n.fails.on():
-				w.c.after(w.toClient(), func() { end(poll{failed: true}) })
+				w.c.after(w.toClient(), func() { end(unanswered(selection.Unknown, "503")) })
 				return
 			}
 			n.work(pollWork, func() {
@@ -204,21 +197,24 @@ func (p *poller) read() (poll, func()) {
 	n, c := p.node, p.w.coordinators[p.node.id]
 	completed, rejected, inThread, changes := n.completed, n.rejected, n.inThread.Truncate(time.Millisecond), c.changes
 	result := poll{
-		queue: len(n.waiting), active: float64(n.active), used: n.usage(), served: completed - p.completed, rejections: rejected - p.rejected,
+		Poll: selection.Poll{
+			State: selection.Fine, Queue: float64(len(n.waiting)), Used: n.usage(), Queries: completed - p.completed,
+		},
+		active: float64(n.active), rejections: rejected - p.rejected,
 	}
 	now := p.w.c.now
 	if p.readAt > 0 {
-		result.elapsed = now - p.readAt
+		result.Elapsed = now - p.readAt
 	}
-	if result.served > 0 {
+	if result.Queries > 0 {
 		busy := inThread - p.inThread
-		result.service = busy / time.Duration(result.served)
-		if result.elapsed > 0 {
-			result.active = min(busy.Seconds()/result.elapsed.Seconds(), float64(n.threads))
+		result.ServiceTime = busy / time.Duration(result.Queries)
+		if result.Elapsed > 0 {
+			result.active = min(busy.Seconds()/result.Elapsed.Seconds(), float64(n.threads))
 		}
 	}
 	if result.rejections > 0 {
-		result.rejected = float64(result.rejections) / float64(result.rejections+result.served)
+		result.Rejected = float64(result.rejections) / float64(result.rejections+result.Queries)
 	}
 	var seen []told
 	if changes > p.changes {
@@ -227,9 +223,9 @@ func (p *poller) read() (poll, func()) {
 				seen = append(seen, told{i, fromMillis(s.response.value)})
 			}
 		}
-		result.coordinated = make(map[string]selection.Seen, len(seen))
+		result.Coordinated = make(map[string]selection.Seen, len(seen))
 		for _, t := range seen {
-			result.coordinated[p.w.ids[t.node]] = selection.Seen{Now: t.response, Before: p.told[t.node]}
+			result.Coordinated[p.w.ids[t.node]] = selection.Seen{Now: t.response, Before: p.told[t.node]}
 		}
 	}
 	tasks := n.told
@@ -285,18 +281,4 @@ func (r *sidestep) touch(s *search) {
 	}
 }
 
-func (r *sidestep) poll(node int, p poll) {
-	sp := selection.Poll{
-		State: selection.Fine, Took: p.took, Queue: float64(p.queue),
-		ServiceTime: p.service, Queries: p.served, Elapsed: p.elapsed, Rejected: p.rejected, Used: p.used, Coordinated: p.coordinated,
-	}
-	switch {
-	case p.unanswered:
-		sp.State, sp.Message = selection.Unresponsive, "no answer in time"
-	case p.unreachable:
-		sp.State, sp.Message = selection.Unreachable, "connection refused"
-	case p.failed:
-		sp.State, sp.Message = selection.Unknown, "503"
-	}
-	r.s.ObservePoll(r.w.ids[node], sp, r.now())
-}
+func (r *sidestep) poll(node int, p poll) { r.s.ObservePoll(r.w.ids[node], p.Poll, r.now()) }

@@ -3,7 +3,6 @@ package lab
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -32,19 +31,14 @@ type coordinator struct {
 	rotation    []uint32  // by shard: the engine starts at another copy each time
 }
 
-// ranking orders the copies of a shard, best first. Copies come rotated.
-type ranking func(c *coordinator, copies []int, t *trial)
-
-// trial is what a ranking may use beside its own coordinating node.
-type trial struct {
-	w   *world
-	rng *rand.Rand
-}
+// ranking orders the copies of a shard, best first. Copies come rotated. It may look at the world beside
+// its own coordinating node.
+type ranking func(c *coordinator, copies []int, w *world)
 
 // rotate is the engine without adaptive selection.
-func rotate(*coordinator, []int, *trial) {}
+func rotate(*coordinator, []int, *world) {}
 
-func leastOutstanding(c *coordinator, copies []int, _ *trial) {
+func leastOutstanding(c *coordinator, copies []int, _ *world) {
 	slices.SortStableFunc(copies, func(a, b int) int {
 		return cmp.Compare(c.planned[a], c.planned[b])
 	})
@@ -74,7 +68,7 @@ func adaptive(rank formula, openSearch bool) ranking {
 	if openSearch {
 		least = 1
 	}
-	return func(c *coordinator, copies []int, _ *trial) {
+	return func(c *coordinator, copies []int, _ *world) {
 		if len(copies) < 2 {
 			return
 		}
@@ -152,14 +146,14 @@ func peakEWMA(old, sample float64, age time.Duration) float64 {
 }
 
 // peakOfTwo is Peak-EWMA with power of two choices at the coordinating node.
-func peakOfTwo(c *coordinator, copies []int, t *trial) {
+func peakOfTwo(c *coordinator, copies []int, w *world) {
 	cost := func(n int) float64 {
 		s := &c.seen[n]
-		w := math.Exp(-(c.node.c.now - s.peakAt).Seconds() / peakDecay.Seconds())
-		return s.peak * w * float64(c.planned[n]+1)
+		left := math.Exp(-(c.node.c.now - s.peakAt).Seconds() / peakDecay.Seconds())
+		return s.peak * left * float64(c.planned[n]+1)
 	}
 	if len(copies) > 2 {
-		t.rng.Shuffle(len(copies), func(i, j int) { copies[i], copies[j] = copies[j], copies[i] })
+		w.lots.Shuffle(len(copies), func(i, j int) { copies[i], copies[j] = copies[j], copies[i] })
 	}
 	if len(copies) > 1 && cost(copies[1]) < cost(copies[0]) {
 		copies[0], copies[1] = copies[1], copies[0]
@@ -169,9 +163,9 @@ func peakOfTwo(c *coordinator, copies []int, t *trial) {
 // earliestFinish is the oracle: it never touches a node that a fault makes bad
 // while another copy is left, and takes the copy that finishes first as things
 // truly stand.
-func earliestFinish(c *coordinator, copies []int, t *trial) {
+func earliestFinish(c *coordinator, copies []int, w *world) {
 	slices.SortStableFunc(copies, func(a, b int) int {
-		return cmp.Compare(t.w.finish(c, a), t.w.finish(c, b))
+		return cmp.Compare(w.finish(c, a), w.finish(c, b))
 	})
 }
 

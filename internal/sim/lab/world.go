@@ -21,7 +21,6 @@ type world struct {
 	rank         ranking
 	knows        bool      // what a client in the know does is done
 	patient      []*search // that clients wait for, and some that they do not any more
-	trial        trial
 	routers      []router
 	sidesteps    []*sidestep // of these, and a relay's
 	measure      *measure
@@ -29,6 +28,7 @@ type world struct {
 	// Streams of chance, one for each purpose, so that every policy meets the same
 	// searches at the same times.
 	arrivals, demands, network, polls *rand.Rand
+	lots                              *rand.Rand // of rankings
 }
 
 // newWorld builds a run of sc with a policy and a seed.
@@ -41,9 +41,8 @@ func newWorldOf(sc *Scenario, p policy, seed, choices uint64) *world {
 	chosen := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n+choices<<16)) }
 	w := &world{
 		sc: sc, rank: p.rank, knows: p.knows,
-		arrivals: stream(1), demands: stream(2), network: chosen(3), polls: chosen(4),
+		arrivals: stream(1), demands: stream(2), network: chosen(3), polls: chosen(4), lots: chosen(5),
 	}
-	w.trial = trial{w: w, rng: chosen(5)}
 	w.build(chosen(6))
 	w.measure = newMeasure(sc, len(w.nodes))
 	for i := range sc.sidecars {
