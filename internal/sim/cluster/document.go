@@ -183,25 +183,21 @@ const getShare = 8
 // get reads a document on this data node for the coordinating node from. It needs no
 // search thread.
 func (n *Node) get(ctx context.Context, from *Node) *apiError {
-	life := n.life.Load()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(life.ctx, func() { cancel(errLeft) })()
-
-	begin := time.Now()
-	err := n.travel(ctx, from)
-	if err == nil && n.fault().Partial {
-		err = errBroken
-	}
-	if err == nil {
-		err = sleep(ctx, time.Duration(float64(n.cluster.serviceTime())*n.fault().factor()/getShare))
-	}
-	if err != nil {
-		return n.failure(ctx, err)
-	}
-	life.counts.got(time.Since(begin))
-	n.gets.Add(1)
-	return nil
+	return n.during(ctx, func(ctx context.Context, life *life) error {
+		begin := time.Now()
+		if err := n.travel(ctx, from); err != nil {
+			return err
+		}
+		if n.fault().Partial {
+			return errBroken
+		}
+		if err := sleep(ctx, time.Duration(float64(n.cluster.serviceTime())*n.fault().factor()/getShare)); err != nil {
+			return err
+		}
+		life.counts.got(time.Since(begin))
+		n.gets.Add(1)
+		return nil
+	})
 }
 
 // shardOf is the engines' rule for the shard of a document.

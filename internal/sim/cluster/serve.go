@@ -106,18 +106,28 @@ type report struct {
 var errLeft = errors.New("node left the cluster")
 
 // query runs one shard query of the coordinating node from on this data node.
-func (n *Node) query(ctx context.Context, from *Node, fetch bool) (report, *apiError) {
+func (n *Node) query(ctx context.Context, from *Node, fetch bool) (r report, failed *apiError) {
+	failed = n.during(ctx, func(ctx context.Context, life *life) error {
+		if err := n.queryWithin(ctx, life, from, fetch); err != nil {
+			return err
+		}
+		n.searches.Add(1)
+		r = report{queue: life.pool.stats().Queue, service: life.counts.serviceAverage()}
+		return nil
+	})
+	return r, failed
+}
+
+// during does work for another node, which fails when this one is killed.
+func (n *Node) during(ctx context.Context, work func(context.Context, *life) error) *apiError {
 	life := n.life.Load()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(life.ctx, func() { cancel(errLeft) })()
-
-	err := n.queryWithin(ctx, life, from, fetch)
-	if err != nil {
-		return report{}, n.failure(ctx, err)
+	if err := work(ctx, life); err != nil {
+		return n.failure(ctx, err)
 	}
-	n.searches.Add(1)
-	return report{queue: life.pool.stats().Queue, service: life.counts.serviceAverage()}, nil
+	return nil
 }
 
 func (n *Node) queryWithin(ctx context.Context, life *life, from *Node, fetch bool) error {
