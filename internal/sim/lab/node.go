@@ -40,7 +40,7 @@ type node struct {
 	avoided    switches   // a client in the know would not use it now
 	avoidedFor []switches // the same, for an index
 
-	jobs           jobHeap
+	jobs           heap[job]
 	given          float64 // CPU seconds that each running job has been given since the start
 	givenAt        time.Duration
 	busy           float64       // CPU seconds that its CPUs were at work
@@ -78,6 +78,9 @@ type job struct {
 	beside bool // the task holds no search thread
 	done   func()
 }
+
+// Before orders jobs as they end.
+func (j job) Before(o job) bool { return j.finish < o.finish }
 
 // rate returns the CPUs each running job has.
 func (n *node) rate() float64 {
@@ -349,45 +352,6 @@ func (a *average) observe(v float64) {
 		return
 	}
 	a.value += alpha * (v - a.value)
-}
-
-// jobHeap has the job that finishes first in front.
-type jobHeap []job
-
-func (h *jobHeap) push(j job) {
-	*h = append(*h, j)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if s[parent].finish <= s[i].finish {
-			return
-		}
-		s[i], s[parent] = s[parent], s[i]
-		i = parent
-	}
-}
-
-func (h *jobHeap) pop() job {
-	s := *h
-	first, last := s[0], len(s)-1
-	s[0] = s[last]
-	s[last] = job{}
-	s = s[:last]
-	*h = s
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= len(s) {
-			return first
-		}
-		if child+1 < len(s) && s[child+1].finish < s[child].finish {
-			child++
-		}
-		if s[i].finish <= s[child].finish {
-			return first
-		}
-		s[i], s[child] = s[child], s[i]
-		i = child
-	}
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
