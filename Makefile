@@ -192,6 +192,7 @@ test-engines: build ## run test/e2e on each of ENGINES (need JDK 17 and JDK 21+,
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 CLIENTS = .cache/clients
+PAGE    = .cache/page
 
 .PHONY: test-clients
 test-clients: build clients ## run real client libraries through sidestep, on both engines
@@ -209,6 +210,8 @@ $(CLIENTS)/python/installed: test/clients/python/requirements.txt
 	touch $@
 
 $(CLIENTS)/js/installed: test/clients/js/package.json
+$(PAGE)/installed: test/page/package.json
+$(CLIENTS)/js/installed $(PAGE)/installed:
 	@{ command -v node && command -v npm; } >/dev/null || { $(call provide,nodejs npm); }
 	mkdir -p $(@D)
 	cp $< $(@D)
@@ -238,7 +241,6 @@ dashboard: ## generate deploy/grafana/sidestep.json
 	$(GO) run ./deploy/grafana/generate > bin/sidestep.json
 	mv bin/sidestep.json deploy/grafana/sidestep.json
 
-PAGE     = .cache/page
 BROWSERS = chromium chromium-browser google-chrome google-chrome-stable
 
 .PHONY: test-page
@@ -248,13 +250,6 @@ test-page: page-tools ## open the web page in a headless browser; a minute
 .PHONY: page-tools
 page-tools: $(PAGE)/installed ## install the browser and the accessibility checker of test-page
 	@for browser in $(BROWSERS); do if command -v $$browser >/dev/null; then exit 0; fi; done; $(call provide,chromium fonts-dejavu-core)
-
-$(PAGE)/installed: test/page/package.json
-	@{ command -v node && command -v npm; } >/dev/null || { $(call provide,nodejs npm); }
-	mkdir -p $(@D)
-	cp $< $(@D)
-	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
-	touch $@
 
 .PHONY: docs-words
 docs-words: ## count the words of README.md, and of the sentences of all documents
@@ -386,7 +381,7 @@ chaos-timed: build prometheus page-tools ## assert how soon faults are found and
 	SIDESTEP_ENGINE=$(ENGINE) SIDESTEP_ENGINE_VERSION=$(ENGINE_VERSION) $(GO) test -count=1 -v -timeout 60m ./test/chaos -timed
 
 .PHONY: chaos-table
-chaos-table: build ## measure degraded nodes of a real cluster, 50 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+chaos-table: build ## measure degraded nodes of a real cluster, 50 minutes; ENGINE, CHAOS='-scenarios a,b …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos $(MEASURED) $(CHAOS)
 
