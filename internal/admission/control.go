@@ -305,7 +305,7 @@ func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 }
 
 // Done ends the stay of a ticket: its answer has begun, none will come, or its client is gone. Further calls do nothing. It
-// returns the tickets whose verdict it changed besides t's, valid until the next call.
+// returns the tickets, besides t, of which it changed the verdict, valid until the next call.
 func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	switch {

@@ -228,7 +228,7 @@ func TestRewriterPassesErrorsOfTheBody(t *testing.T) {
 	}
 }
 
-// A body that was read is kept for as long as its answer takes, by those who need it.
+// A body that was read is kept for as long as its answer takes, by what needs it.
 func TestRewriterLetsGoOfWhatItHasRead(t *testing.T) {
 	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: place})
 	_, err := io.ReadAll(r)

@@ -92,7 +92,7 @@ func (p *placedIndex) serves(number int, f *frame) []int {
 	return serving[number]
 }
 
-// servingNodes lists, for each shard, the nodes whose copy serves searches. The engine
+// servingNodes lists, for each shard, the nodes with a copy that serves searches. The engine
 // searches only the search-only copies of an index that has some.
 func servingNodes(index *Index, positions map[string]int) [][]int {
 	copies, searchOnly := 0, false

@@ -65,7 +65,7 @@ func (k *known) merged(p RelayedPlacement) *table {
 
 // ContinueRelayed makes what a relay told the beginning of what polls find out from
 // here on. As the relay may only have believed it, it counts as seen at the version before:
-// what is in use is to be read in 10 to 30 s, by each of those who had it told at another moment.
+// what is in use is to be read in 10 to 30 s, by each that had it told at another moment.
 func (st *Store) ContinueRelayed() {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()

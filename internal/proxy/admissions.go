@@ -184,7 +184,7 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	return a.verdict(t)
 }
 
-// await waits until the verdict about the ticket of x has come, or it is to be decided anew. A ticket whose client is gone leaves.
+// await waits until the verdict about the ticket of x has come, or it is to be decided anew. It leaves once its client is gone.
 func (a *admissions) await(x *exchange) (admission.Verdict, admission.Reason, string) {
 	select {
 	case <-x.turn:

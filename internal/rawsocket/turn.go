@@ -51,7 +51,7 @@ func readable(fd uintptr) bool {
 var ErrStale = errors.New("the connection was closed, or not idle")
 
 // Send writes p and waits until something can be read, or reading fails. To read at once would look for an answer that is never
-// there. What is not written when it returns is left to the caller, who meets the error if there is one. If nothing was to come
+// there. What is not written when it returns is left to the caller, which meets the error if there is one. If nothing was to come
 // on c before, as it was idle, but has, nothing is written: [ErrStale].
 func (c *Conn) Send(p []byte, idle bool) (wrote int, err error) {
 	t := c.own()

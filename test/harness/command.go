@@ -136,7 +136,7 @@ func (s *Seed) Random() *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(*s), 0))
 }
 
-// WriteResult writes a file of results, in whose folder it may be the first.
+// WriteResult writes a file of results. It may be the first in its folder.
 func WriteResult(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write the results: %w", err)

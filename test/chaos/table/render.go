@@ -147,7 +147,7 @@ func asked(records []record) []string {
 const explanation = `A row is one scenario and one way to send the searches: **engine** goes round robin over all data nodes and leaves the choice
 of copies to the engine, **sidestep** is the same client before sidestep, **oracle** is told which nodes are bad and touches
 them neither as coordinating nor as data nodes, **control** is engine once more and tells what the same differs by; other names
-are sidesteps with other settings. "heavy" is a second tenant, who sends searches of its own meanwhile. The ways take
+are sidesteps with other settings. "heavy" is a second tenant, which sends searches of its own meanwhile. The ways take
 turns in rounds of one run, in an order drawn by lot; each turn has a lead-in that is not counted. Where sidestep is to be near
 the oracle, and the loop is open, there are twice as many rounds, and engine and control have a turn in every other one. In the rolling restart all
 are sent at once, each at its part of the rate, as every node stops once. Five nodes and 5 shards × 2 copies unless a row says
