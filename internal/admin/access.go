@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/time/rate"
 )
 
 // Access says what clients of the listener may do. With the zero value nothing may be
@@ -71,7 +73,7 @@ func hasToken(r *http.Request, token string) bool {
 func (h *handler) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a := h.access(); !a.knows(r) && !a.forAll(r.URL.Path) {
-			h.refuse(w, r, http.StatusMisdirectedRequest, fmt.Sprintf(
+			h.refuse(&h.refusals, w, r, http.StatusMisdirectedRequest, fmt.Sprintf(
 				"the host %q is not one of this listener: use its address, or add the name to admin.allowed_hosts", r.Host))
 			return
 		}
@@ -84,10 +86,10 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch a := h.access(); {
 		case a.Token == nil && !a.Open:
-			h.refuse(w, r, http.StatusForbidden,
+			h.refuse(&h.refusals, w, r, http.StatusForbidden,
 				"nothing can be changed here, as admin.listen is not on loopback and there is no token: set admin.token_file")
 		case a.Token != nil && !hasToken(r, a.Token()):
-			h.challenge(w, r, "admin", "admin.token_file")
+			h.challenge(&h.refusals, w, r, "admin", "admin.token_file")
 		default:
 			next(w, r)
 		}
@@ -98,17 +100,17 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 func (h *handler) guarded(snapshots http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if token := h.access().SnapshotToken; token != nil && !hasToken(r, token()) {
-			h.challenge(w, r, "snapshot", "admin.snapshot_token_file")
+			h.challenge(&h.strangers, w, r, "snapshot", "admin.snapshot_token_file")
 			return
 		}
 		snapshots.ServeHTTP(w, r)
 	}
 }
 
-// challenge asks for the token in the file of a key.
-func (h *handler) challenge(w http.ResponseWriter, r *http.Request, realm, key string) {
+// challenge asks for the token in the file of a key, and logs that at times.
+func (h *handler) challenge(times *rate.Sometimes, w http.ResponseWriter, r *http.Request, realm, key string) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`"`)
-	h.refuse(w, r, http.StatusUnauthorized, "this needs the token in "+key+" (Authorization: Bearer TOKEN)")
+	h.refuse(times, w, r, http.StatusUnauthorized, "this needs the token in "+key+" (Authorization: Bearer TOKEN)")
 }
 
 // maxProfile bounds the seconds of a profile.
@@ -118,7 +120,7 @@ const maxProfile = 60
 func (h *handler) profile(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !h.access().Profiles {
-			h.refuse(w, r, http.StatusForbidden, "profiles are switched off: set admin.profiles")
+			h.refuse(&h.refusals, w, r, http.StatusForbidden, "profiles are switched off: set admin.profiles")
 			return
 		}
 		r.Body = http.NoBody // net/http/pprof looks for a form in it
@@ -139,8 +141,8 @@ func (h *handler) profile(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // refuse answers with an error, and logs that at times.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	h.refusals.Do(func() {
+func (h *handler) refuse(times *rate.Sometimes, w http.ResponseWriter, r *http.Request, status int, why string) {
+	times.Do(func() {
 		h.logger.Warn("admin request refused; logged at most once a minute", "method", r.Method, "path", r.URL.Path, "by", r.RemoteAddr, "why", why)
 	})
 	h.json(w, status, refusal{Error: why})

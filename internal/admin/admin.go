@@ -84,7 +84,7 @@ type Options struct {
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
 	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, version: o.Version}
-	h.refusals.Interval = time.Minute
+	h.refusals.Interval, h.strangers.Interval = time.Minute, time.Minute
 	if h.access == nil {
 		h.access = func() Access { return Access{} }
 	}
@@ -139,4 +139,5 @@ type handler struct {
 
 	profiling sync.Mutex     // held while a profile is being taken
 	refusals  rate.Sometimes // for the log
+	strangers rate.Sometimes // likewise, of those that ask for snapshots again and again
 }

@@ -49,7 +49,7 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.service.Drain(wanted.Node, length); err != nil {
-		h.json(w, statusOf(err), refusal{Error: err.Error()})
+		h.json(w, statusOfError(err), refusal{Error: err.Error()})
 		return
 	}
 	said := "a node is drained"

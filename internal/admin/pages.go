@@ -84,7 +84,7 @@ func (h *handler) switchMode(name string, s Switch) http.HandlerFunc {
 		}
 		before := s.Get()
 		if err := s.Set(wanted); err != nil {
-			h.json(w, statusOf(err), refusal{Error: err.Error()})
+			h.json(w, statusOfError(err), refusal{Error: err.Error()})
 			return
 		}
 		h.logger.Info(name+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
@@ -92,8 +92,8 @@ func (h *handler) switchMode(name string, s Switch) http.HandlerFunc {
 	}
 }
 
-// statusOf returns the status for an error of the service.
-func statusOf(err error) int {
+// statusOfError returns the status for an error of the service.
+func statusOfError(err error) int {
 	switch {
 	case errors.As(err, new(Unconfigured)):
 		return http.StatusConflict

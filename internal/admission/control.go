@@ -371,9 +371,9 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 			c.push(t)
 		}
 	case t.Verdict == Waits:
-		c.remove(t)
+		c.weigh(t, -1)
 		c.spread(t)
-		c.push(t)
+		c.weigh(t, 1)
 	default:
 		return nil
 	}

@@ -35,7 +35,7 @@ func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 		}
 		return index, nil
 	}
-	// The indices behind another name: a data stream.
+	// The indices behind another name: a data stream, or an alias of some, which Elasticsearch keeps elsewhere.
 	return bulk.Index{Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
 }
 

@@ -45,8 +45,7 @@ func TestIndicesAreKnownWhereTheyAreNamed(t *testing.T) {
 
 // What the engine says of a name that is no index is about the indices behind it.
 func TestAliasesAndDataStreamsAreLeftAlone(t *testing.T) {
-	const body = `{"metadata":{"indices":{".ds-stream-000001":{"routing_num_shards":1024,"state":"open","aliases":["alias"],"settings":{"index":{"number_of_shards":"2"}}}},
-		"data_stream":{"data_stream":{"stream":{"allow_custom_routing":true,"indices":[{"index_name":".ds-stream-000001"}]}}}}}`
+	const body = `{"metadata":{"indices":{".ds-stream-000001":{"routing_num_shards":1024,"state":"open","aliases":["alias"]}}}}`
 	for name, why := range map[string]bulk.Reason{"stream": bulk.ReasonNoCustomRouting, "alias": bulk.ReasonAlias} {
 		index, err := parseIndex(name, []byte(body), nil)
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 const (
 	// ambiguousAge is how long a bulk is remembered of which it is unknown whether it was
-	// stored. maxAmbiguous bounds their number, maxNames that of the parts that they have.
+	// stored. maxAmbiguous bounds their number, maxNames that of the parts that they have; likewise of those that were answered.
 	ambiguousAge = 10 * time.Minute
 	maxAmbiguous = 10_000
 	maxNames     = 20 * maxAmbiguous
@@ -47,10 +47,16 @@ func (m *Minted) IDs() func() string {
 // their clients know, each until it is repeated once. It is safe for concurrent use; the
 // zero value is ready.
 type Ambiguous struct {
-	mu    sync.Mutex
-	going map[Key]chan struct{} // in flight; closed when it has ended
+	mu       sync.Mutex
+	going    map[Key]chan struct{} // in flight; closed when it has ended
+	unknown  recall                // whether they were stored
+	answered recall                // and it may turn out that nobody has read that; they push out no other
+}
+
+// recall are the latest bulks of a kind.
+type recall struct {
 	bulks *simplelru.LRU[Key, *remembered]
-	names int // of parts that bulks have
+	names int // of parts that they have
 }
 
 type remembered struct {
@@ -105,10 +111,10 @@ func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time)
 	return func(unread bool, now time.Time) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if held, _ := a.bulks.Peek(k); held != b { // an equal one has come, or it was forgotten
+		if a.answered.get(k) != b { // an equal one has come, or it was forgotten
 			return false
 		}
-		a.bulks.Remove(k)
+		a.answered.bulks.Remove(k)
 		if !unread || now.Sub(b.at) > unreadAge {
 			return false
 		}
@@ -117,20 +123,49 @@ func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time)
 	}
 }
 
-// remember takes in a bulk, and forgets what is too old, and the oldest where there are too many. a.mu is held.
+// remember takes in a bulk, in place of an equal one. a.mu is held.
 func (a *Ambiguous) remember(k Key, b *remembered) {
-	if a.bulks == nil {
-		a.bulks, _ = simplelru.NewLRU(maxAmbiguous, func(_ Key, b *remembered) { a.names -= len(b.Places) }) // the size is positive
+	a.remove(k)
+	if b.unread != nil {
+		a.answered.add(k, b, unreadAge)
+	} else {
+		a.unknown.add(k, b, ambiguousAge)
 	}
-	a.bulks.Remove(k)
-	a.bulks.Add(k, b)
-	a.names += len(b.Places)
+}
+
+// remove forgets a bulk, and returns it; nil if there is none. a.mu is held.
+func (a *Ambiguous) remove(k Key) *remembered {
+	for _, r := range []*recall{&a.unknown, &a.answered} {
+		if b := r.get(k); b != nil {
+			r.bulks.Remove(k)
+			return b
+		}
+	}
+	return nil
+}
+
+// get returns a bulk, nil if it is not there.
+func (r *recall) get(k Key) *remembered {
+	if r.bulks == nil {
+		return nil
+	}
+	b, _ := r.bulks.Peek(k)
+	return b
+}
+
+// add takes in a bulk that is not there, and forgets what is older than age, and the oldest where there are too many.
+func (r *recall) add(k Key, b *remembered, age time.Duration) {
+	if r.bulks == nil {
+		r.bulks, _ = simplelru.NewLRU(maxAmbiguous, func(_ Key, b *remembered) { r.names -= len(b.Places) }) // the size is positive
+	}
+	r.bulks.Add(k, b)
+	r.names += len(b.Places)
 	for {
-		_, oldest, _ := a.bulks.GetOldest()
-		if a.names <= maxNames && b.at.Sub(oldest.at) <= ambiguousAge {
+		_, oldest, _ := r.bulks.GetOldest()
+		if r.names <= maxNames && b.at.Sub(oldest.at) <= age {
 			return
 		}
-		a.bulks.RemoveOldest()
+		r.bulks.RemoveOldest()
 	}
 }
 
@@ -138,14 +173,10 @@ func (a *Ambiguous) remember(k Key, b *remembered) {
 func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.bulks == nil {
+	b := a.remove(k)
+	if b == nil {
 		return Minted{}, false
 	}
-	b, ok := a.bulks.Peek(k)
-	if !ok {
-		return Minted{}, false
-	}
-	a.bulks.Remove(k)
 	age := now.Sub(b.at)
 	if age > ambiguousAge || b.unread != nil && (age > unreadAge || !b.unread()) {
 		return Minted{}, false

@@ -63,7 +63,7 @@ func TestABulkWhoseAnswerIsUnreadIsMatched(t *testing.T) {
 			require.Equal(t, !early && c.matched, ok)
 			_, ok = a.Take(k, now.Add(c.after))
 			require.False(t, ok, "once")
-			require.Zero(t, a.bulks.Len())
+			require.Zero(t, a.answered.bulks.Len())
 		})
 	}
 }
@@ -89,7 +89,7 @@ func TestAmbiguousBulksAreBounded(t *testing.T) {
 	for i := range maxAmbiguous + 10 {
 		a.Remember(Key{byte(i), byte(i >> 8)}, Minted{}, now)
 	}
-	require.Equal(t, maxAmbiguous, a.bulks.Len())
+	require.Equal(t, maxAmbiguous, a.unknown.bulks.Len())
 	_, ok := a.Take(Key{0, 0}, now)
 	require.False(t, ok, "the oldest went")
 }
@@ -150,35 +150,47 @@ func TestRepeatedBulksTakeTheRoomOfOne(t *testing.T) {
 	m, ok := a.Take(Key{1}, now.Add(time.Minute))
 	require.True(t, ok)
 	require.Equal(t, "p", m.Prefix)
-	require.Zero(t, a.bulks.Len())
+	require.Zero(t, a.unknown.bulks.Len())
 }
 
-// Bulks that name a thousand indices each are remembered as long as there is room for the names.
+// Bulks that name a thousand indices each are remembered as long as there is room for the names, and so are those that were
+// answered, as long as their clients may not have read that. Neither push out the others.
 func TestTheNamesThatAreRememberedAreBounded(t *testing.T) {
 	var a Ambiguous
 	places := map[Part]Destination{}
 	for i := range 1000 {
 		places[Part{Index: strconv.Itoa(i)}] = Destination{Routing: "0"}
 	}
-	key := func(i int) Key { return Key{byte(i), byte(i >> 8)} }
+	key := func(kind byte, i int) Key { return Key{byte(i), byte(i >> 8), kind} }
 	now := time.Now()
 	const bulks = 2 * maxNames / 1000
 	for i := range bulks {
-		at := now.Add(time.Duration(i))
-		a.Remember(key(i), Minted{Places: places}, at)
-		if i%2 == 0 { // so are those that were answered, as long as their clients may not have read that
-			a.Answered(key(i), Minted{Places: places}, func() bool { return true }, at)
-		} else {
-			a.Remember(key(i), Minted{Places: places}, at)
-		}
+		a.Remember(key(0, i), Minted{Places: places}, now.Add(time.Duration(i)))
 	}
-	held := 0
 	for i := range bulks {
-		if _, known := a.Take(key(i), now); known {
-			held++
-			require.GreaterOrEqual(t, i, bulks/2-2)
-		}
+		a.Answered(key(1, i), Minted{Places: places}, func() bool { return true }, now.Add(time.Duration(bulks+i)))
 	}
-	require.InDelta(t, maxNames/1000, held, 2)
-	require.Zero(t, a.names)
+	for kind := range byte(2) {
+		held := 0
+		for i := range bulks {
+			if _, known := a.Take(key(kind, i), now.Add(time.Second)); known {
+				held++
+				require.GreaterOrEqual(t, i, bulks/2-2)
+			}
+		}
+		require.InDelta(t, maxNames/1000, held, 2)
+	}
+	require.Zero(t, a.unknown.names)
+	require.Zero(t, a.answered.names)
+}
+
+// What was answered so long ago that it matches nothing is not kept.
+func TestAnsweredBulksAreKeptBriefly(t *testing.T) {
+	var a Ambiguous
+	now := time.Unix(1000, 0)
+	for i := range byte(3) {
+		a.Answered(Key{i}, Minted{}, func() bool { return true }, now)
+	}
+	a.Answered(Key{9}, Minted{}, func() bool { return true }, now.Add(unreadAge+1))
+	require.Equal(t, 1, a.answered.bulks.Len())
 }

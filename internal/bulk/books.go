@@ -13,7 +13,7 @@ const maxBooks = 2000
 // Books are the books of all indices that bulks are written to. They outlive a change of
 // the configuration. They are safe for concurrent use; the zero value is ready.
 type Books struct {
-	// Ambiguous are the bulks of which it is unknown whether they were stored.
+	// Ambiguous are the bulks of which it is unknown whether they were stored, or whether their clients know.
 	Ambiguous Ambiguous
 
 	mu    sync.Mutex

@@ -218,7 +218,7 @@ func TestWhatARelayBelievedIsBelievedForAWhile(t *testing.T) {
 	start, indices := time.Now(), []Index{indexOn("i", []string{"n1"}), indexOn("old", []string{"n1"})}
 	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 7, Indices: indices})
 	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
-	st.PlacedByRelay(RelayedPlacement{Version: 7, AsOf: start, Whole: true, Indices: indices, Stale: []bool{false, true}})
+	st.PlacedByRelay(RelayedPlacement{Version: 7, AsOf: start.Add(-BelieveFor), Whole: true, Indices: indices, Stale: []bool{false, true}})
 	st.ContinueRelayed()
 	for _, target := range []string{"i", "alias"} {
 		_, miss := st.Snapshot().Resolve(target, "")
@@ -226,8 +226,8 @@ func TestWhatARelayBelievedIsBelievedForAWhile(t *testing.T) {
 	}
 	require.False(t, st.Snapshot().Believes("old"))
 	require.Empty(t, st.Unseen(7, start.Add(BelieveFor/3)))
-	require.Equal(t, []string{"i"}, st.Unseen(7, start.Add(BelieveFor)))
-	st.Confirmed("u", 7, start.Add(BelieveFor))
+	require.Equal(t, []string{"i"}, st.Unseen(7, start.Add(BelieveFor+time.Second)))
+	st.Confirmed("u", 7, start.Add(BelieveFor+time.Second))
 	for _, target := range []string{"i", "alias"} {
 		_, miss := st.Snapshot().Resolve(target, "")
 		require.Equal(t, MissUnknownTarget, miss, target)

@@ -65,7 +65,7 @@ func (k *known) merged(p RelayedPlacement) *table {
 
 // ContinueRelayed makes what a relay told the beginning of what polls find out from
 // here on. As the relay may only have believed it, it counts as seen at the version before:
-// what is in use is to be read in 10 to 30 s, by each that had it told at another moment.
+// what is in use is to be read in 10 to 30 s, by each at another moment.
 func (st *Store) ContinueRelayed() {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
@@ -83,6 +83,6 @@ func (st *Store) ContinueRelayed() {
 		}
 		return true
 	})
-	k.history = []confirmation{{version: k.trusted}, {k.Version, k.PlacedAt.Add(-rand.N(2 * BelieveFor / 3))}}
+	k.history = []confirmation{{version: k.trusted}, {k.Version, time.Now().Add(-rand.N(2 * BelieveFor / 3))}}
 	st.announce()
 }

@@ -18,8 +18,7 @@ type Override struct {
 }
 
 // Load reads the file over the defaults, then the overrides over both, and validates the
-// result. Without a file name there are the defaults. The error holds every problem (see
-// [Problems]).
+// result. Without a file name there are the defaults. The error tells every problem, a line each.
 func Load(file string, overrides ...Override) (Config, error) {
 	var data []byte
 	if file != "" {

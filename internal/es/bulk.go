@@ -89,7 +89,10 @@ func (s *scanner) bulkMetadata(a *BulkAction) status {
 	st := s.members(func(key []byte) (st status) {
 		field := bulkField(key)
 		if a.Fields&field != 0 { // a second one
-			field, a.Routing = field|BulkOther, ""
+			if field&BulkRouting != 0 {
+				a.Routing = ""
+			}
+			field |= BulkOther
 		}
 		a.Bare, a.Fields = false, a.Fields|field
 		switch {

@@ -128,7 +128,7 @@ func TestSparesAreBounded(t *testing.T) {
 	n.closed()
 }
 
-// A pool that keeps no connections gives each message one of its own.
+// A pool that keeps no connections closes one that nobody waits for.
 func TestNoneIsKept(t *testing.T) {
 	n := start(t, serving(), func(p *peer) { _, _ = io.Copy(io.Discard, p.NetConn()) })
 	p := n.pool(func(o *Options) { o.MaxIdle = 0 })

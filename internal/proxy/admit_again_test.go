@@ -317,7 +317,7 @@ func TestWhatWaitsIsDecidedAnewAtAnyMoment(t *testing.T) {
 		select {
 		case <-ended:
 			done = true
-		default:
+		case <-time.After(100 * time.Microsecond):
 		}
 	}
 	c.await(0)

@@ -44,7 +44,7 @@ var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index, fit: make([]bulk.Fitness, book.Parts())}
 	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
-	for _, s.ignored = range [][]string{nil, loadTroubles, allTroubles()} {
+	for _, s.ignored = range [][]string{nil, loadTroubles, allTroubles} {
 		for shard := range s.fit {
 			s.fit[shard] = s.fitness(shard)
 		}
@@ -69,14 +69,14 @@ func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now ti
 	}
 }
 
-// allTroubles returns all troubles of a node.
-func allTroubles() []string {
+// allTroubles are those of any node.
+var allTroubles = func() []string {
 	all := []string{troubleWrites, troubleUnknown}
 	for _, state := range selection.States() {
 		all = append(all, state.String())
 	}
 	return all
-}
+}()
 
 // is reports whether a shard is to be avoided.
 func (s *sickness) is(shard int) bool { return s.fit[shard] != bulk.Well }

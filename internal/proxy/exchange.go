@@ -98,7 +98,7 @@ type exchange struct {
 	tries   []*try
 	tryRoom [3]*try
 	timer   *time.Timer // of the hedge
-	armed   bool        // the timer may run, or a hedge be chosen, and holds the exchange
+	armed   bool        // the timer may run, or a hedge be chosen or under way
 	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
 	parts   *time.Timer
 	aborted bool // the attempts were aborted, as the client has left

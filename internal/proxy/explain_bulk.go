@@ -238,7 +238,7 @@ var bulkTexts = map[string]string{
 	string(bulk.ReasonRoutingRequired): "The index requires a routing: the engine's error must reach the client.",
 	string(bulk.ReasonJoinField):       "The index has a join field: children belong to the shard of their parent.",
 	string(bulk.ReasonPipeline):        "The index has a pipeline, which may set id, routing or index.",
-	string(bulk.ReasonNoCustomRouting): "The name is a data stream: the engines refuse a routing, or demand one of every document.",
+	string(bulk.ReasonNoCustomRouting): "The name is a data stream, or an alias of one: the engines refuse a routing, or demand one of every document.",
 	string(bulk.ReasonUnreadable):      "The metadata of the index does not say how its documents are spread, or they are spread over virtual shards.",
 	string(bulk.ReasonUndivided):       "The number of shards is not a multiple of the routing size, or is equal to it.",
 	string(bulk.ReasonRoutedAlias):     "An alias of the index has a routing of its own.",

@@ -149,7 +149,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 	case isBefore(now, &p.probes.refusedUntil):
 		return inconclusive("not permitted")
 	}
-	shard, ok := p.probes.shard(v.snapshot, probe.Node.ID)
+	shard, ok := p.probes.shard(v.snapshot, probe.Node.ID, now)
 	if !ok {
 		return inconclusive("the node serves no shard")
 	}
@@ -329,14 +329,14 @@ func (p *Proxy) judgeProbe(shard cluster.ShardName, status int, body []byte, too
 }
 
 // shard returns a shard that the node serves: if possible one that was searched lately,
-// as it is in memory and will be searched again, and none of a hidden index. Each probe of the node gets another
-// shard.
-func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, bool) {
+// as it is in memory and will be searched again, but none of a hidden index while those are refused. Each probe of the node
+// gets another shard.
+func (p *probes) shard(s *cluster.Snapshot, node string, now time.Time) (cluster.ShardName, bool) {
 	at, ok := s.Position(node)
 	if !ok {
 		return cluster.ShardName{}, false
 	}
-	turn := p.turn.Add(1)
+	turn, refused := p.turn.Add(1), isBefore(now, &p.hiddenUntil)
 	for i := range uint64(len(p.recent.plans)) {
 		plan := p.recent.plans[(turn+i)%uint64(len(p.recent.plans))].Load()
 		if plan == nil {
@@ -344,7 +344,7 @@ func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, boo
 		}
 		for j := range uint64(len(plan.Names)) {
 			// A plan may be of an older snapshot, whose positions are other nodes.
-			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; !name.Hidden() && s.Serves(at, name) {
+			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; !(refused && name.Hidden()) && s.Serves(at, name) {
 				return name, true
 			}
 		}

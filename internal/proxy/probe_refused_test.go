@@ -95,5 +95,8 @@ func TestAnAddressThatWasGivenHasItsTurnAgain(t *testing.T) {
 		return first
 	}
 	require.Zero(t, turns(now))
-	require.Equal(t, 10, turns(now.Add(2*time.Minute)))
+	now = now.Add(2 * time.Minute)
+	require.Equal(t, 1, turns(now), "one request tries it")
+	selector.Heard(p.seeds[0].node, now)
+	require.Equal(t, 10, turns(now))
 }

@@ -88,9 +88,13 @@ func TestAFileThatEndsWithinALineIsContinuedOnTheNext(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file, []byte(`{"tim`), 0o600))
 	anew()
+	l.Write(line(2))
+	require.Eventually(t, func() bool { return len(read(t, file)) == 2 }, patience, time.Millisecond)
+	require.NoError(t, os.WriteFile(file, []byte(`{"tim`), 0o600))
+	anew()
 	require.NoError(t, os.Rename(file, file+".1")) // to make room
 	anew()
-	l.Write(line(2))
+	l.Write(line(3))
 	require.NoError(t, l.Close(t.Context()))
 	require.Len(t, read(t, file), 1)
 	require.True(t, json.Valid([]byte(read(t, file)[0])))

@@ -34,7 +34,7 @@ func (s *Selector) judge(r *round, at int64) {
 				e.judged = true
 				s.speaksAgainst(e, took > late, e.from("probe failed: "+e.outcome.Message), at)
 			}
-		case known && took > late:
+		case known && took > late && (e.ended || took > explained+e.node.mayStandStill(at)): // else it may yet be later than its quota explains
 			e.judged = true
 			if !e.ended { // not waited for any longer
 				e.node.probe.inFlight--
@@ -215,7 +215,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 }
 
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than
-// they are at the same work, or uses up all of its quota, is good as soon as it has nothing to do, so it stays avoided for
+// they are at the same work, or alone uses up its quota, is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
@@ -224,7 +224,7 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() && !n.exhausted(at) || at-n.health.badAt.Load() >= int64(firstHold) {
+	if !n.slowEverywhere() && !s.exhausted(n, at) || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
 }

@@ -235,11 +235,11 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		if !usable(n) {
 			continue
 		}
-		if !n.serves() && n.unpolled() && t.at-n.stateAt.Load() >= int64(holdMemory) { // it is tried again
-			s.changing(n, t.at, "", func() {
-				n.polled.Store(int32(Unknown))
-				n.health.state.Store(int32(Fine))
-			})
+		if !n.serves() && n.unpolled() && t.at-n.stateAt.Load() >= int64(holdMemory) && elapsed(&n.probe.askedAt, t.at, holdMemory) {
+			s.changing(n, t.at, "", func() { n.health.state.Store(int32(Fine)) })
+			if !n.Alive() { // it is tried by this request alone, which may wait for long. [Selector.Heard] lets it in
+				return n
+			}
 		}
 		pool = append(pool, n)
 	}

@@ -40,7 +40,7 @@ type health struct {
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt, give or take probeJitter of it
 	good  atomic.Int32 // probes as good as those of its peers since badAt
 	avoid atomic.Int64 // ns: since when it is avoided, as a probe speaks against it: not listed, not ejected; 0: it is not
-	busy  atomic.Bool  // it is so for as long as would be proof, but for a queue
+	busy  atomic.Bool  // it is so for as long as would be proof, but for a queue or a quota
 	why   atomic.Pointer[string]
 
 	returned atomic.Int64 // ns: when it was last let in again, which began its slow start; 0: never
@@ -149,26 +149,26 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
-	h := &n.health
+	h, burden := &n.health, s.burden(n, at)
 	switch {
 	case h.excluded():
 	case !s.makeRoom(n, false, at):
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
-	case !h.busy.Load() && late && h.condition() == Fine && n.overburdened(at) != "" && at-h.avoid.Load() >= s.enough(n):
-		why += ", while " + n.overburdened(at)
+	case !h.busy.Load() && late && h.condition() == Fine && burden != "" && at-h.avoid.Load() >= s.enough(n):
+		why += ", while " + burden
 		h.why.Store(&why)
 		s.change(n, at, why, func() { h.busy.Store(true) })
 	}
 }
 
-// overburdened says what shows that n has more to do than it can, if anything does: that it is slow is no fault then.
-func (n *Node) overburdened(at int64) string {
+// burden says what shows that n has more to do than it can, if anything does: that it is slow is no fault then.
+func (s *Selector) burden(n *Node, at int64) string {
 	switch {
 	case n.hasQueue():
 		return "searches wait in its queue"
-	case n.exhausted(at):
+	case s.exhausted(n, at):
 		return "it uses up its CPU quota"
 	}
 	return ""

@@ -10,7 +10,7 @@ type Exclusion uint8
 const (
 	NotExcluded Exclusion = iota
 	GoneUnreachable
-	FailedBefore // failed this very search
+	FailedBefore // failed this very search, or had no room for it
 	KeptSlow     // ejected for being slow
 	KeptFailing  // ejected for failing searches
 	NotItsTurn   // slow start: is given a growing share

@@ -21,13 +21,15 @@ func (n *Node) mayStandStill(at int64) float64 {
 	return n.standstill(at)
 }
 
-// exhausted reports whether n uses up all of its quota.
-func (n *Node) exhausted(at int64) bool { return n.ranOut(at) && n.full() }
+// exhausted reports whether n alone uses up its quota: its process uses all of it, and most data nodes have CPU left.
+func (s *Selector) exhausted(n *Node, at int64) bool {
+	return n.ranOut(at) && n.used.Value() > fullLoad*n.processors() &&
+		s.usual(func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad
+}
 
-// excused returns for how long (ms) n may stand still and be as good as its peers: not at all if it uses up all of its quota, and
-// most data nodes do not.
+// excused returns for how long (ms) n may stand still and be as good as its peers.
 func (s *Selector) excused(n *Node, at int64) float64 {
-	if n.exhausted(at) && s.usual(func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad {
+	if s.exhausted(n, at) {
 		return 0
 	}
 	return n.mayStandStill(at)

@@ -176,6 +176,21 @@ func TestWhatAPollTellsOfAQuotaCountsUntilTheNextOne(t *testing.T) {
 	require.True(t, ranOut(31*time.Second), "the engine tells of it once a second")
 }
 
+// A node that uses up its quota, and does not answer its probes at all, is ejected as any other.
+func TestANodeThatAloneUsesUpItsQuotaIsEjectedIfItHangs(t *testing.T) {
+	s, nodes := withQuotas(t, alone(1))
+	for now := time.Second; now < 4*time.Second; now += 10 * time.Millisecond {
+		alone(1).poll(s, nodes, now)
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		for _, p := range s.Probes(nil, at(now)) {
+			if p.Node != nodes[2] { // that one is awaited
+				s.ObserveProbe(p, answeredWell(p), at(now))
+			}
+		}
+	}
+	require.Equal(t, Slow, nodes[2].State())
+}
+
 // A node that uses up its quota, while its peers do not, is busy, like one with a queue: it gets no searches, and stays so
 // though a probe meets it at a moment at which it runs. It is ejected only if it is later than its quota explains.
 func TestANodeThatAloneUsesUpItsQuotaIsBusy(t *testing.T) {

@@ -76,7 +76,7 @@ func TestChoose(t *testing.T) {
 func TestAnnotations(t *testing.T) {
 	found, err := annotations("../../deploy/grafana/sidestep.json")
 	require.NoError(t, err)
-	require.Contains(t, found["Node ejected"], `sidestep_node_state{job=~".+", instance=~".+", node=~".+"`)
+	require.Contains(t, found["Node ejected or unresponsive"], `sidestep_node_state{job=~".+", instance=~".+", node=~".+"`)
 	for _, expr := range found {
 		require.NotContains(t, expr, "$")
 	}

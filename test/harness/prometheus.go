@@ -131,7 +131,12 @@ func (p *Prometheus) Stop() error {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stop Prometheus: %w", err)
 		}
-		<-p.gone
+		select {
+		case <-p.gone:
+		case <-time.After(10 * time.Second):
+			_ = p.cmd.Process.Kill() // what matters is that it has ended
+			<-p.gone
+		}
 	}
 	return os.RemoveAll(p.dir)
 }

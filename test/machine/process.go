@@ -78,10 +78,11 @@ func parseProcess(text string) (p Process, err error) {
 		}
 		return n
 	}
-	return Process{
+	p = Process{
 		PID: int(number(head)), Parent: int(number(fields[1])), Group: int(number(fields[2])),
 		CPU:      time.Duration(number(fields[11])+number(fields[12])) * tick,
 		Waited:   time.Duration(number(fields[13])+number(fields[14])) * tick,
 		Resident: number(fields[21]) * int64(os.Getpagesize()),
-	}, err
+	}
+	return p, err
 }

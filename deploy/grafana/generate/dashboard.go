@@ -77,7 +77,7 @@ func events() []annotation {
 		}
 	}
 	return []annotation{
-		event("Node ejected or silent", "orange", "{{node}} {{state}}",
+		event("Node ejected or unresponsive", "orange", "{{node}} {{state}}",
 			`max by (node, state) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1`),
 		event("Node busy", "yellow", "{{node}} busy", `max by (node) (sidestep_node_state{NODE, state="busy"}) == 1`),
 		event("Spike", "red", "{{node}}: {{cause}}",

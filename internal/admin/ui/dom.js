@@ -87,7 +87,14 @@ export async function getText(path, options = {}) {
 }
 
 // getJSON is getText of what is JSON. Anything else is not of sidestep, as a proxy's page to log in.
-export const getJSON = async (path, options) => JSON.parse(await getText(path, options));
+export async function getJSON(path, options) {
+  const text = await getText(path, options);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`something else than sidestep answered ${path}`);
+  }
+}
 
 function errorIn(text) {
   try {

@@ -8,8 +8,8 @@ import { timeline } from "./timeline.js";
 import { causeOf, stateOf } from "./words.js";
 
 const AGAIN = 3000; // ms between readings of a record that may change
-// CLOSED is how long after its end, in ms, a record is closed: until then its node may get into trouble again, and the
-// cause be named anew.
+// CLOSED is when, in ms after its end, a record is closed for sure: after 15 s, in which its node may get into trouble again,
+// and what its last questions take. The cause may be named anew until then.
 const CLOSED = 60000;
 const path = location.pathname;
 

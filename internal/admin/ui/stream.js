@@ -16,7 +16,11 @@ export async function listen({ onStatus, onLink }) {
   let state = "connecting";
   let heard = null; // when a status came, by the clock that never jumps
   let missed = 0; // questions in a row without an answer
-  const tell = () => onLink({ state, age: heard === null ? null : (performance.now() - heard) / 1000 });
+  const tell = () => {
+    const age = heard === null ? null : performance.now() - heard;
+    const late = state === "live" && age > LATE && !document.hidden; // what was asked grows old, too
+    onLink({ state: late ? "late" : state, age: age === null ? null : age / 1000 });
+  };
   const say = (word) => {
     state = word;
     tell();
@@ -35,7 +39,7 @@ export async function listen({ onStatus, onLink }) {
   for (;;) {
     const began = performance.now();
     const looked = !document.hidden;
-    const told = looked && (await follow((status) => take(status, "live"), () => say("late")));
+    const told = looked && (await follow((status) => take(status, "live"), () => say("late")).catch(unreadable));
     const mute = looked && !told;
     const since = told ? performance.now() : began;
     const status = await getJSON("/status", { signal: AbortSignal.timeout(DEADLINE) }).catch(() => null);
@@ -51,15 +55,24 @@ export async function listen({ onStatus, onLink }) {
 // without a word, as that of a laptop that slept.
 async function follow(take, late) {
   const stream = new EventSource("/events");
-  for (let told = false; ; told = true) {
-    const event = await first(LATE, stream, "status", "error");
-    if (event?.type === "status") take(JSON.parse(event.data));
-    else {
-      stream.close();
-      if (told && !event && !document.hidden) late();
-      return told;
+  try {
+    for (let told = false; ; told = true) {
+      const event = await first(LATE, stream, "status", "error");
+      if (event?.type === "status") take(JSON.parse(event.data));
+      else {
+        if (told && !event && !document.hidden) late();
+        return told;
+      }
     }
+  } finally {
+    stream.close();
   }
+}
+
+// unreadable tells of an event that cannot be read, as one that something on the way has changed: the stream is begun anew.
+function unreadable(failure) {
+  reportError(failure);
+  return true;
 }
 
 // first waits for the first of some events, and returns it: null if there is none within so many

@@ -40,6 +40,7 @@ func TestNodesOfRealEngines(t *testing.T) {
 		for _, static := range []bool{false, true} {
 			answers := recorded{"/_cluster/state/version,nodes": read(engine, "members.json"), "/_nodes/http,os,thread_pool": read(engine, "nodes.json")}
 			c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Static: static, Client: &http.Client{Transport: answers}, Registerer: prometheus.NewRegistry()})
+			c.departures.of("u")
 			state, from, err := c.askMembers(t.Context(), nil, cluster.Engine{}, "")
 			require.NoError(t, err)
 			nodes, err := c.listNodes(t.Context(), from, state)
