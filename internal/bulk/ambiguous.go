@@ -51,6 +51,7 @@ type Ambiguous struct {
 	going    map[Key]chan struct{} // in flight; closed when it has ended
 	unknown  recall                // whether they were stored
 	answered recall                // and it may turn out that nobody has read that; they push out no other
+	last     uint64                // number of the last that was
 }
 
 // recall are the latest bulks of a kind.
@@ -61,7 +62,8 @@ type recall struct {
 
 type remembered struct {
 	Minted
-	at time.Time
+	at     time.Time
+	number uint64 // of one that was answered
 	// unread reports whether the client is known not to have read its answer; nil if it got
 	// none.
 	unread func() bool
@@ -104,21 +106,24 @@ func (a *Ambiguous) Remember(k Key, m Minted, now time.Time) {
 // known not to have read the answer: only then is it a repetition. settle ends that. It
 // remembers the bulk if the answer was not read, and reports whether it did.
 func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time) (settle func(unread bool, now time.Time) bool) {
-	b := &remembered{Minted: m, at: now, unread: unread}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.remember(k, b)
+	a.last++
+	number := a.last
+	a.remember(k, &remembered{Minted: m, at: now, number: number, unread: unread})
+	// A connection that is idle keeps this: it must not keep what the bulk was sent with.
 	return func(unread bool, now time.Time) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.answered.get(k) != b { // an equal one has come, or it was forgotten
+		b := a.answered.get(k)
+		if b == nil || b.number != number { // an equal one has come, or it was forgotten
 			return false
 		}
 		a.answered.bulks.Remove(k)
 		if !unread || now.Sub(b.at) > unreadAge {
 			return false
 		}
-		a.remember(k, &remembered{Minted: m, at: now})
+		a.remember(k, &remembered{Minted: b.Minted, at: now})
 		return true
 	}
 }

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,7 @@ func TestABulkWhoseAnswerIsUnreadIsMatched(t *testing.T) {
 			_, ok = a.Take(k, now.Add(c.after))
 			require.False(t, ok, "once")
 			require.Zero(t, a.answered.bulks.Len())
+			require.Nil(t, a.unknown.get(k))
 		})
 	}
 }
@@ -193,4 +195,28 @@ func TestAnsweredBulksAreKeptBriefly(t *testing.T) {
 	}
 	a.Answered(Key{9}, Minted{}, func() bool { return true }, now.Add(unreadAge+1))
 	require.Equal(t, 1, a.answered.bulks.Len())
+}
+
+// An idle connection keeps what is to be called once it is known whether its client has read the answer: that keeps nothing else.
+func TestWhatWasAnsweredIsKeptByNoConnection(t *testing.T) {
+	var a Ambiguous
+	now := time.Unix(1000, 0)
+	freed := make(chan struct{})
+	minted := func() Minted {
+		slot := &Slot{Number: 1}
+		runtime.AddCleanup(slot, func(int) { close(freed) }, 0)
+		return Minted{Places: map[Part]Destination{{Index: "i"}: {Slot: slot}}}
+	}
+	settle := a.Answered(Key{1}, minted(), func() bool { return true }, now)
+	a.Answered(Key{2}, Minted{}, func() bool { return true }, now.Add(unreadAge+1))
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
+		}
+	}, 10*time.Second, time.Millisecond)
+	require.False(t, settle(true, now))
 }

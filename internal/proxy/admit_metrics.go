@@ -69,7 +69,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		queue:          def("admission_queue", "Searches, and writes, that wait, by class.", class),
 		observed:       def("admission_observed_total", "Searches, and writes, that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
 		changes:        def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
-		opened:         def("admission_fail_open_total", "Searches that were admitted although nothing is known of the load of some of their nodes, counted when they end.", nil),
+		opened:         def("admission_fail_open_total", "Searches that were admitted although nothing is known of the load of some of their nodes, counted when their answer begins, or none comes.", nil),
 		open:           def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
 		utilisation:    def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
 		serving:        def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),

@@ -44,7 +44,13 @@ var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index, fit: make([]bulk.Fitness, book.Parts())}
 	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
-	for _, s.ignored = range [][]string{nil, loadTroubles, allTroubles} {
+	for more := range 3 { // until some is well
+		switch more {
+		case 1:
+			s.ignored = loadTroubles
+		case 2:
+			s.ignored = allTroubles()
+		}
 		for shard := range s.fit {
 			s.fit[shard] = s.fitness(shard)
 		}
@@ -69,14 +75,14 @@ func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now ti
 	}
 }
 
-// allTroubles are those of any node.
-var allTroubles = func() []string {
+// allTroubles returns those of any node.
+func allTroubles() []string {
 	all := []string{troubleWrites, troubleUnknown}
 	for _, state := range selection.States() {
 		all = append(all, state.String())
 	}
 	return all
-}()
+}
 
 // is reports whether a shard is to be avoided.
 func (s *sickness) is(shard int) bool { return s.fit[shard] != bulk.Well }

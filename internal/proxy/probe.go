@@ -236,6 +236,9 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 	span := p.startProbeSpan(r)
 	status, body, err := fetch(p.o.Probes, r)
 	took := time.Since(start)
+	if err == nil && !via.node.Alive() { // an address that was given, and is tried again
+		p.o.Selector.Heard(via.node, time.Now())
+	}
 	if span != nil {
 		p.endProbeSpan(span, r, record.Attempt{Node: via.node, Upstream: via.url, Listed: []*selection.Node{n}, End: took, Status: status, Err: err}, start)
 	}
@@ -344,7 +347,7 @@ func (p *probes) shard(s *cluster.Snapshot, node string, now time.Time) (cluster
 		}
 		for j := range uint64(len(plan.Names)) {
 			// A plan may be of an older snapshot, whose positions are other nodes.
-			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; !(refused && name.Hidden()) && s.Serves(at, name) {
+			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; (!refused || !name.Hidden()) && s.Serves(at, name) {
 				return name, true
 			}
 		}

@@ -100,3 +100,33 @@ func TestAnAddressThatWasGivenHasItsTurnAgain(t *testing.T) {
 	selector.Heard(p.seeds[0].node, now)
 	require.Equal(t, 10, turns(now))
 }
+
+// A probe that has its turn there, and is answered, tells as well that an address that was given is back.
+func TestAProbeTellsThatAnAddressIsBack(t *testing.T) {
+	p := newProbing(t, answers(http.StatusOK, good))
+	p.UseSnapshot(placed(3, func(int) *url.URL { return nil })) // static discovery
+	seed := p.seeds[0].node
+	p.o.Selector.MarkUnreachable(seed, "refused", time.Now())
+	require.False(t, seed.Alive())
+	require.False(t, p.send(t, 2).Unfit)
+	require.True(t, seed.Alive())
+}
+
+// What clients search is in memory, also if it is an index of the engine's own: it is probed, if that is permitted.
+func TestAHiddenIndexThatMayBeReadIsProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := ""
+		p := newProbing(t, func(r *http.Request) (*http.Response, error) {
+			asked, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+			return answers(http.StatusOK, good)(r)
+		})
+		p.UseSnapshot(heldAlone(".kibana"))
+		plan, _ := p.view.Load().snapshot.Resolve(".kibana", "")
+		require.NotNil(t, plan)
+		p.probes.recent.add(plan, time.Now())
+		for range 10 {
+			require.False(t, p.send(t, 0).Unfit)
+			require.Equal(t, ".kibana", asked)
+		}
+	})
+}

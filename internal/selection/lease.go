@@ -205,7 +205,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	}
 }
 
-// Heard notes that a node answered a request of a client at now, well or not.
+// Heard notes that a node answered a request of a client at now, well or not, or a probe that went through it.
 func (s *Selector) Heard(n *Node, now time.Time) {
 	at := s.since(now)
 	raise(&n.heardAt, at)
@@ -247,7 +247,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 }
 
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
-// until a poll reaches it again. Where nobody polls it, it is tried again after holdMemory.
+// until a poll reaches it again. Where nobody polls it, it is tried again, by one request, after holdMemory.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
 	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))

@@ -41,7 +41,7 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 // probing is what is known of the probes of a node.
 type probing struct {
 	wanted     atomic.Bool  // something speaks against it
-	askedAt    atomic.Int64 // ns: when that last began
+	askedAt    atomic.Int64 // ns: when that last began; of one that nobody polls, when it was tried again
 	vain       atomic.Int32 // times in a row that it did, and probes did not speak against it
 	untoldAt   atomic.Int64 // ns: since when its probes tell nothing, as they are refused or there is nothing to compare them with; 0: they do
 	untoldLast atomic.Int64 // ns: when the last of these ended

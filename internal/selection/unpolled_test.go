@@ -8,7 +8,7 @@ import (
 )
 
 // An address that was given is polled by nobody: once it could not be reached, or failed, it was never tried again while another
-// one was well. To which no connection could be made is tried by one request, as that may take long to fail.
+// one was well. One to which no connection could be made is tried by one request, as that may take long to fail.
 func TestAnAddressThatNobodyPollsHasItsTurnAgain(t *testing.T) {
 	through := func(s *Selector, nodes []*Node, now time.Duration) (first int) {
 		for range 100 {
