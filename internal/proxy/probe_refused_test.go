@@ -101,7 +101,7 @@ func TestAnAddressThatWasGivenHasItsTurnAgain(t *testing.T) {
 	require.Equal(t, 10, turns(now))
 }
 
-// A probe that has its turn there, and is answered, tells as well that an address that was given is back.
+// A probe that is answered tells as well that an address that was given is back.
 func TestAProbeTellsThatAnAddressIsBack(t *testing.T) {
 	p := newProbing(t, answers(http.StatusOK, good))
 	p.UseSnapshot(placed(3, func(int) *url.URL { return nil })) // static discovery

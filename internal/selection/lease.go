@@ -205,7 +205,8 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	}
 }
 
-// Heard notes that a node answered a request of a client at now, well or not, or a probe that went through it.
+// Heard notes that a node answered a request of a client at now, well or not, or, if it could not be reached before, a
+// probe that went through it.
 func (s *Selector) Heard(n *Node, now time.Time) {
 	at := s.since(now)
 	raise(&n.heardAt, at)
