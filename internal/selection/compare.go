@@ -27,24 +27,24 @@ func (s *Selector) judge(r *round, at int64) {
 			continue
 		}
 		explained := FarFactor*peers + s.excuse(e.node, at)
-		late := explained + s.slack(e, at)
+		late, beyond := explained+s.slack(e, at), took > explained+e.node.mayStandStill(at)
 		switch {
 		case e.refused():
 			if known {
 				e.judged = true
 				s.speaksAgainst(e, took > late, e.from("probe failed: "+e.outcome.Message), at)
 			}
-		case known && took > late && (e.ended || took > explained+e.node.mayStandStill(at)): // else it may yet be later than its quota explains
+		case known && took > late && (e.ended || beyond): // else it may yet be later than its quota explains
 			e.judged = true
 			if !e.ended { // not waited for any longer
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
 			why := e.from(fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
-			if took <= explained+e.node.mayStandStill(at) {
-				s.standsStill(e, why, at)
-			} else {
+			if beyond {
 				s.speaksAgainst(e, true, why, at)
+			} else {
+				s.standsStill(e, why, at)
 			}
 		case !e.ended || e.outcome.Failed:
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too

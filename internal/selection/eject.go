@@ -149,17 +149,19 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
-	h, burden := &n.health, s.burden(n, at)
+	h := &n.health
 	switch {
 	case h.excluded():
 	case !s.makeRoom(n, false, at):
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
-	case !h.busy.Load() && late && h.condition() == Fine && burden != "" && at-h.avoid.Load() >= s.enough(n):
-		why += ", while " + burden
-		h.why.Store(&why)
-		s.change(n, at, why, func() { h.busy.Store(true) })
+	case !h.busy.Load() && late && h.condition() == Fine && at-h.avoid.Load() >= s.enough(n):
+		if burden := s.burden(n, at); burden != "" {
+			why += ", while " + burden
+			h.why.Store(&why)
+			s.change(n, at, why, func() { h.busy.Store(true) })
+		}
 	}
 }
 

@@ -188,16 +188,7 @@ func TestWhatComesIntoUseStaysBelieved(t *testing.T) {
 		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"}), clustertest.Index("later", []string{"n1"})}
 	})
 	var wholes, parts atomic.Int64
-	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
-		switch {
-		case r.URL.Path == wholePath:
-			wholes.Add(1)
-			time.Sleep(2 * time.Second)
-		case strings.HasPrefix(r.URL.Path, partPath):
-			parts.Add(1)
-		}
-		return nil, nil
-	}, func(t *testing.T, p *Poller) {
+	inVirtualTime(t, f, countReads(2*time.Second, &wholes, &parts), func(t *testing.T, p *Poller) {
 		time.Sleep(5 * time.Second)
 		p.Snapshot().Use("i")
 		f.Change(func() {})

@@ -125,22 +125,27 @@ func withManyIndices(t *testing.T) *clustertest.Fake {
 	return f
 }
 
+// countReads counts how often the placement of all is read, which takes so long, and that of some.
+func countReads(takes time.Duration, wholes, parts *atomic.Int64) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		switch {
+		case r.URL.Path == wholePath:
+			wholes.Add(1)
+			time.Sleep(takes)
+		case strings.HasPrefix(r.URL.Path, partPath):
+			parts.Add(1)
+		}
+		return nil, nil
+	}
+}
+
 // If most of many indices are in use all are read at once, which confirms the placement though the version moves all the
 // time. Where that takes long it is done for a tenth of the time.
 func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	f := withManyIndices(t)
 	var wholes, parts atomic.Int64
-	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
-		switch {
-		case r.URL.Path == wholePath:
-			wholes.Add(1)
-			time.Sleep(200 * time.Millisecond)
-		case strings.HasPrefix(r.URL.Path, partPath):
-			parts.Add(1)
-		}
-		return nil, nil
-	}, func(t *testing.T, p *Poller) {
+	inVirtualTime(t, f, countReads(200*time.Millisecond, &wholes, &parts), func(t *testing.T, p *Poller) {
 		time.Sleep(5 * time.Second)
 		for i := range 60 {
 			for _, index := range f.Indices {

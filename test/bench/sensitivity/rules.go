@@ -71,7 +71,7 @@ func ofProof() []rule {
 		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() && !s.exhausted(n, at) || at-", "if !s.exhausted(n, at) || at-"},
 		{"a node that uses up its quota is avoided for a while", "compare.go", " && !s.exhausted(n, at) || at-", " || at-"},
 		{"a node that alone uses up its quota is not excused", "starved.go", "if s.exhausted(n, at) {", "if false {"},
-		{"a standstill for want of quota is no proof", "compare.go", "if took <= explained+e.node.mayStandStill(at) {", "if false {"},
+		{"a standstill for want of quota is no proof", "compare.go", "if beyond {", "if true {"},
 		{"an avoided node gives way to proof", "eject.go", "if proof && avoided != nil", "if false && avoided != nil"},
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(via, suspect, unfit, ejected)", "cmp.Or(via, suspect, ejected)"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
