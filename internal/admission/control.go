@@ -193,7 +193,7 @@ func (c *Control) Update(ids []string) {
 	for _, id := range ids {
 		n := c.nodes[id]
 		if n == nil {
-			n = &Node{ID: id, told: c.sample.ended, from: c.sample.ended}
+			n = &Node{ID: id, capacity: usualQueue, told: c.sample.ended, from: c.sample.ended}
 		}
 		nodes[id] = n
 		c.order = append(c.order, n)

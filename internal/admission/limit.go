@@ -20,13 +20,9 @@ const (
 	bindsFrom = 0.8
 	// afterRejection is what a node's own rejections leave of its limit.
 	afterRejection = 0.75
-	// firstLimit is the limit of a node that nothing is known of but its threads, as a
-	// multiple of what it would settle at: a limit that is too high is lowered within
-	// seconds and one that is too low makes searches wait for nothing.
-	firstLimit = 4.0
 
 	// shortestFrame and longestFrame bound how long a limit stays as it is. Between them a
-	// frame ends when as many shard queries were completed as may be in flight: then the
+	// frame ends when as many shard queries were completed as were in flight: then the
 	// queue shows what the last change did.
 	shortestFrame = time.Second
 	longestFrame  = 10 * time.Second
@@ -98,9 +94,10 @@ func (f frame) target(w time.Duration) (float64, Change) {
 	if f.rate == 0 {
 		return f.limit, Kept
 	}
-	step := min(targetStep, max(1, targetPart*f.limit))
 	wanted := f.rate * w.Seconds()
-	return f.bounded(f.limit + max(-step, min(step, wanted-f.limit))), Followed
+	from := min(f.limit, max(f.peak, wanted)) // beyond that nothing shows what the limit does
+	step := min(targetStep, max(1, targetPart*from))
+	return f.bounded(from + max(-step, min(step, wanted-from))), Followed
 }
 
 // afterRejection returns the limit once the node has rejected something.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -44,13 +45,16 @@ func TestAuto(t *testing.T) {
 
 // The example of the published work: 15 a second within 4 s are 60.
 func TestTarget(t *testing.T) {
-	f := frame{limit: 1000, min: 1, rate: 15}
+	f := frame{limit: 1000, peak: 1000, min: 1, rate: 15}
 	for range 100 {
 		before := f.limit
 		f.limit, _ = f.target(4 * time.Second)
 		require.LessOrEqual(t, before-f.limit, 50.0)
 	}
 	require.Equal(t, 60.0, f.limit)
+	f.limit, f.peak = math.Inf(1), 20
+	f.limit, _ = f.target(4 * time.Second)
+	require.Equal(t, 60.0, f.limit, "one that was never in use says nothing")
 	f.limit = 4
 	f.limit, _ = f.target(4 * time.Second)
 	require.Equal(t, 5.0, f.limit, "steps of small limits are small")
@@ -67,7 +71,7 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 		if tick == 5*120 {
 			service *= 10
 		}
-		n.ours, n.bound = n.limit, true
+		n.ours, n.bound = n.most(), true
 		completed := 2 * 0.2 / service.Seconds()
 		r.now = r.now.Add(200 * time.Millisecond)
 		r.poll(Poll{Queue: max(0, float64(int(n.ours))-2), Active: 2, Completed: int64(completed), ServiceTime: service})
@@ -78,6 +82,24 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 	require.InEpsilon(t, at[110], at[720], 0.1)
 }
 
+// Until its queue was too long a node takes what it holds. The first limit is made of what was in flight then, after
+// about a second, however much more the node would hold.
+func TestALimitBeginsWithALongQueue(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto}, 1)
+	n := r.nodes["0"]
+	poll := func(queue float64) float64 {
+		for range 6 { // of 200 ms
+			r.now = r.now.Add(200 * time.Millisecond)
+			n.ours = queue + 2
+			n.raisePeak(1)
+			r.poll(Poll{Queue: queue, Active: 2, QueueSize: 2000, Completed: 20})
+		}
+		return *r.View("0", r.now).Limit
+	}
+	require.Equal(t, 2002.0, poll(3), "threads and queue")
+	require.InDelta(t, 42-gain*(40-4), poll(40), 2)
+}
+
 // Where its CPU quota runs out a node stands still for a part of each period. It is busy for the rest
 // of it only if as much has gathered as comes in a whole one: λ·P.
 func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
@@ -85,7 +107,7 @@ func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 		r := newRig(t, Options{Mode: Auto}, 1)
 		n := r.nodes["0"]
 		for range 5 * 300 { // polls of 200 ms: 300 shard queries a second
-			n.ours, n.bound = n.limit, true
+			n.ours, n.bound = n.most(), true
 			r.now = r.now.Add(200 * time.Millisecond)
 			r.poll(Poll{Queue: max(0, n.ours-2), Active: 2, Completed: 60, ServiceTime: 5 * time.Millisecond, Stalled: stalled})
 		}
@@ -126,8 +148,8 @@ func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 func TestRejectionsLowerTheLimitAtOnce(t *testing.T) {
 	r := newRig(t, Options{Mode: Auto, Min: 3}, 1)
 	n := r.nodes["0"]
-	n.ours = n.limit
-	before := n.limit
+	n.ours = 40
+	before := n.ours
 	r.poll(Poll{Queue: 4, Completed: 10, Rejected: 1})
 	require.Equal(t, afterRejection*before, n.limit)
 	r.poll(Poll{Queue: 4, Completed: 10, Rejected: 100})

@@ -24,9 +24,9 @@ const (
 type Node struct {
 	ID string
 
-	limit     float64 // shard queries that all clients together may have in flight
+	limit     float64 // shard queries that all clients together may have in flight; infinite until its queue was too long
 	threads   float64 // of its search pool; 0: not known
-	capacity  float64 // of the queue of that pool; 0: not known
+	capacity  float64 // of the queue of that pool
 	polledAt  time.Time
 	ours      float64 // in flight, sent from here
 	ahead     float64 // of these, what only mode observe has let go by now
@@ -84,11 +84,14 @@ type Poll struct {
 // observe takes in a poll of the node. It returns why the limit moved.
 func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	fresh, passed := n.stale(now), max(0, now.Sub(n.polledAt))
-	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
+	n.polledAt, n.threads = now, max(1, float64(p.Threads))
+	if n.capacity = float64(p.QueueSize); n.capacity == 0 {
+		n.capacity = usualQueue
+	}
 	load := p.Queue + p.Active
 	if fresh {
 		n.gathers, n.inPool, n.flown, n.elsewhere = 0, 0, 0, 0
-		n.limit = n.frame(o).bounded(firstLimit * n.settled())
+		n.limit = n.frame(o).bounded(math.Inf(1))
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
 		return Kept
@@ -133,11 +136,11 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 		return Kept
 	case published && n.completed < targetTasks && took < targetFrame:
 		return Kept
-	case !published && (took < shortestFrame || float64(n.completed) < n.most() && took < longestFrame):
+	case !published && (took < shortestFrame || float64(n.completed) < min(n.most(), n.peak) && took < longestFrame):
 		return Kept
 	}
 	rate := float64(n.completed) / took.Seconds()
-	n.gathers = min(rate*n.stalled.Seconds(), max(0, gathersMost*n.queueSize()-waiting*n.threads))
+	n.gathers = min(rate*n.stalled.Seconds(), max(0, gathersMost*n.capacity-waiting*n.threads))
 	if !o.Learns { // what is in flight of writes is a guess, on which no more is sent than a pool takes
 		n.flown = n.flights / float64(n.polls)
 	}
@@ -184,13 +187,10 @@ func (n *Node) foreign(share float64) float64 {
 }
 
 // most returns how many shard queries may be in flight on the node: its limit, but not more
-// than its threads and its queue take, as far as that is known. What was in flight in the last frame and in
+// than its threads and its queue take. What was in flight in the last frame and in
 // no pool comes on top: such searches are on their way, or are coordinated. What waits for a busier node
 // does not count. Threads are started as they are needed, so that grows with them.
 func (n *Node) most() float64 {
-	if n.capacity == 0 {
-		return n.limit
-	}
 	return min(n.limit, n.threads+n.capacity+n.flown*n.elsewhere)
 }
 
@@ -219,12 +219,4 @@ func (n *Node) settled() float64 { return n.threads + n.wanted() }
 // stale reports whether nothing is known of the node's load.
 func (n *Node) stale(now time.Time) bool {
 	return n.polledAt.IsZero() || now.Sub(n.polledAt) > staleAfter
-}
-
-// queueSize returns how many shard queries the node itself would hold in its queue.
-func (n *Node) queueSize() float64 {
-	if n.capacity > 0 {
-		return n.capacity
-	}
-	return usualQueue
 }

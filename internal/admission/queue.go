@@ -263,7 +263,7 @@ func (c *Control) overflows(t *Ticket) bool {
 	for _, h := range t.charges {
 		own += h.tasks
 		waits += h.node.waiting
-		size += h.node.queueSize()
+		size += h.node.capacity
 	}
 	return len(t.charges) > 0 && waits+own > max(size*share, own)
 }

@@ -124,6 +124,9 @@ func TestWritesOutsideOfThePoolsDoNotKeepOthersWaiting(t *testing.T) {
 	grown := func(queue, active float64) float64 {
 		r := newRig(t, Options{Mode: Auto, Learns: true}, 3)
 		r.poll(Poll{Threads: 8, QueueSize: 10_000, Completed: 1})
+		for _, n := range r.order {
+			n.limit = 96
+		}
 		for range 5 * 10 { // polls of 200 ms
 			r.now = r.now.Add(200 * time.Millisecond)
 			for _, n := range r.order {
