@@ -261,9 +261,6 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		k.came(now)
 	}
 	roomy, over, goes := c.look(t, now)
-	if !roomy || over || k.held {
-		c.bind(t)
-	}
 	switch {
 	case goes:
 		c.admit(t, now)

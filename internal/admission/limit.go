@@ -15,9 +15,6 @@ const (
 	// gathersMost is the part of a node's queue up to which more than waiting is wanted, for what gathers
 	// while the node stands still: the rest is for bursts.
 	gathersMost = 0.5
-	// bindsFrom is the part of its limit that a node must have in flight for the limit to
-	// grow: else something else keeps the load low.
-	bindsFrom = 0.8
 	// afterRejection is what a node's own rejections leave of its limit.
 	afterRejection = 0.75
 
@@ -41,7 +38,7 @@ type Change string
 // Changes of a limit.
 const (
 	Kept     Change = ""
-	Grew     Change = "grew"     // it binds, and the node's queue is short
+	Grew     Change = "grew"     // the node's queue is short
 	Shrank   Change = "shrank"   // the node's queue is long
 	Rejected Change = "rejected" // the node rejected searches
 	Followed Change = "followed" // toward the completion rate times the target response time
@@ -53,12 +50,11 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
+	holds           float64 // see Node.holds
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere
 	peak            float64 // most shard queries in flight
-	filled          float64 // likewise, with a search that there was no room for
-	bound           bool    // something waited for the node
 	rejected        bool    // the limit was lowered for it
 	rate            float64 // λ: shard queries completed in a second
 	base            float64 // seconds that a shard query takes while none waits; 0: not known
@@ -82,8 +78,8 @@ func (f frame) auto() (float64, Change) {
 		from := min(f.limit, max(f.peak, f.min))
 		carried := min(from, f.rate*f.base*(1+waiting))
 		return f.bounded(max(carried, from-gain*excess)), Shrank
-	case excess < -band*f.wanted && f.bound && !f.rejected && max(f.peak, f.filled) >= bindsFrom*f.limit:
-		return f.bounded(f.limit + max(1, min(-gain*excess/f.part, growth*f.limit))), Grew
+	case excess < -band*f.wanted && !f.rejected && f.limit < f.holds:
+		return f.bounded(f.limit + min(-gain*excess/f.part, growth*f.limit)), Grew
 	}
 	return f.limit, Kept
 }

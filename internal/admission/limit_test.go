@@ -9,19 +9,18 @@ import (
 )
 
 func TestAuto(t *testing.T) {
-	f := frame{limit: 20, min: 2, wanted: 4, part: 1, peak: 20, bound: true, rate: 100, base: 0.02}
+	f := frame{limit: 20, holds: 1002, min: 2, wanted: 4, part: 1, peak: 20, rate: 100, base: 0.02}
 	for _, c := range []struct {
 		name   string
 		change func(*frame)
 		limit  float64
 		why    Change
 	}{
-		{"a short queue while it binds", func(f *frame) { f.queue = 0 }, 21, Grew},
+		{"a short queue", func(f *frame) { f.queue = 0 }, 21, Grew},
 		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.25 }, 24, Grew},
 		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.01 }, 30, Grew},
-		{"a short queue while it does not bind", func(f *frame) { f.bound = false }, 20, Kept},
-		{"something else binds", func(f *frame) { f.peak = 10 }, 20, Kept},
-		{"a search did not fit beside what is in flight", func(f *frame) { f.peak, f.filled = 15, 22 }, 21, Grew},
+		{"a short queue, whatever keeps the load low", func(f *frame) { f.queue, f.peak = 0, 10 }, 21, Grew},
+		{"a short queue, at what the node holds", func(f *frame) { f.holds = 20 }, 20, Kept},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
 		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},
@@ -71,7 +70,7 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 		if tick == 5*120 {
 			service *= 10
 		}
-		n.ours, n.bound = n.most(), true
+		n.ours = n.most()
 		completed := 2 * 0.2 / service.Seconds()
 		r.now = r.now.Add(200 * time.Millisecond)
 		r.poll(Poll{Queue: max(0, float64(int(n.ours))-2), Active: 2, Completed: int64(completed), ServiceTime: service})
@@ -100,6 +99,25 @@ func TestALimitBeginsWithALongQueue(t *testing.T) {
 	require.InDelta(t, 42-gain*(40-4), poll(40), 2)
 }
 
+// What a long queue taught is forgotten once the queue is short, however little is in flight: else the next burst would
+// wait for what the node can take.
+func TestALimitGrowsAlsoWhileItIsNotInUse(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto}, 1)
+	n := r.nodes["0"]
+	n.limit = 9
+	for range 5 * 120 { // polls of 200 ms
+		r.now = r.now.Add(200 * time.Millisecond)
+		n.ours = 2
+		n.raisePeak(1)
+		r.poll(Poll{Active: 2, QueueSize: 50, Completed: 20})
+	}
+	require.Equal(t, 52.0, *r.View("0", r.now).Limit)
+	before := r.LimitChanges(Grew)
+	r.now = r.now.Add(10 * time.Second)
+	r.poll(Poll{QueueSize: 50, Completed: 20})
+	require.Equal(t, before, r.LimitChanges(Grew), "it takes no more")
+}
+
 // Where its CPU quota runs out a node stands still for a part of each period. It is busy for the rest
 // of it only if as much has gathered as comes in a whole one: λ·P.
 func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
@@ -107,7 +125,7 @@ func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 		r := newRig(t, Options{Mode: Auto}, 1)
 		n := r.nodes["0"]
 		for range 5 * 300 { // polls of 200 ms: 300 shard queries a second
-			n.ours, n.bound = n.most(), true
+			n.ours = n.most()
 			r.now = r.now.Add(200 * time.Millisecond)
 			r.poll(Poll{Queue: max(0, n.ours-2), Active: 2, Completed: 60, ServiceTime: 5 * time.Millisecond, Stalled: stalled})
 		}
@@ -128,7 +146,7 @@ func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 			r.now = r.now.Add(200 * time.Millisecond)
 			for i, queue := range []float64{1, other} {
 				n := r.order[i]
-				n.ours, n.bound = n.most(), true
+				n.ours = n.most()
 				r.Observe(n.ID, Poll{Threads: 2, Queue: queue, Active: 2, QueueSize: 50, Completed: 60, ServiceTime: 5 * time.Millisecond, Stalled: 100 * time.Millisecond}, r.now)
 			}
 		}

@@ -59,8 +59,6 @@ type Node struct {
 	completed int64
 	stalled   time.Duration // the longest that a poll told
 	peak      float64
-	filled    float64 // see frame.filled
-	bound     bool
 	rejected  bool
 }
 
@@ -161,12 +159,12 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 
 func (n *Node) beginFrame(now time.Time) {
 	n.since, n.polls, n.queues, n.pooled, n.flights = now, 0, 0, 0, 0
-	n.completed, n.stalled, n.peak, n.filled, n.bound, n.rejected = 0, 0, 0, 0, false, false
+	n.completed, n.stalled, n.peak, n.rejected = 0, 0, 0, false
 }
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, filled: n.filled, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, holds: n.holds(), wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
@@ -186,13 +184,13 @@ func (n *Node) foreign(share float64) float64 {
 	return max(0, n.others-n.ours*(1/share-1))
 }
 
-// most returns how many shard queries may be in flight on the node: its limit, but not more
-// than its threads and its queue take. What was in flight in the last frame and in
-// no pool comes on top: such searches are on their way, or are coordinated. What waits for a busier node
-// does not count. Threads are started as they are needed, so that grows with them.
-func (n *Node) most() float64 {
-	return min(n.limit, n.threads+n.capacity+n.flown*n.elsewhere)
-}
+// most returns how many shard queries may be in flight on the node: its limit, but not more than it holds.
+func (n *Node) most() float64 { return min(n.limit, n.holds()) }
+
+// holds returns how many shard queries can be in flight before the node rejects some: what its threads and its queue
+// take, and what was in flight in the last frame and in no pool. Such searches are on their way, or are
+// coordinated; what waits for a busier node does not count. Threads are started as they are needed, so that grows with them.
+func (n *Node) holds() float64 { return n.threads + n.capacity + n.flown*n.elsewhere }
 
 // room returns how many more shard queries may be sent to the node from here.
 func (n *Node) room(share float64) float64 {

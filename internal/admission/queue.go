@@ -301,7 +301,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		t := k.cursor
 		k.advance()
-		if c.holdsBack(k, t) {
+		if k.holdsBack(t) {
 			continue
 		}
 		if c.awaited(t) || !c.fits(c.renewed(t), now) {
@@ -323,7 +323,6 @@ func (c *Control) pump(now time.Time) []*Ticket {
 	}
 	if c.length > 0 {
 		c.holdRest()
-		c.bindAll()
 	}
 	return c.turned
 }

@@ -114,27 +114,3 @@ func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
 	}
 	return exhausted
 }
-
-// bind notes that the limits of the nodes of a ticket are what it waits for.
-func (c *Control) bind(t *Ticket) {
-	share := c.o.share()
-	for _, h := range t.charges {
-		short := h.node.room(share) < h.tasks
-		if !h.needed || short {
-			h.node.bound = true
-		}
-		if short { // searches that are large for the limit leave a part of it that none of them fits into
-			h.node.filled = max(h.node.filled, h.node.flight(share)+h.tasks/share)
-		}
-	}
-}
-
-// bindAll notes that limits are what is waited for.
-func (c *Control) bindAll() {
-	share := c.o.share()
-	for _, n := range c.order {
-		if n.claimed == c.round && n.free(c.round, share) <= 0 {
-			n.bound = true
-		}
-	}
-}

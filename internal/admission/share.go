@@ -47,12 +47,11 @@ func (k *class) exceeds(t *Ticket, share float64) bool {
 
 // holdsBack reports whether the share of its class holds a ticket back. Then no more of the class is looked at, and nothing that
 // comes later goes before it.
-func (c *Control) holdsBack(k *class, t *Ticket) bool {
+func (k *class) holdsBack(t *Ticket) bool {
 	if !k.exceeds(t, k.share) {
 		return false
 	}
 	k.over, k.held = true, true
-	c.bind(t)
 	return true
 }
 
@@ -60,7 +59,7 @@ func (c *Control) holdsBack(k *class, t *Ticket) bool {
 func (c *Control) holdRest() {
 	for i := range c.classes {
 		if k := &c.classes[i]; k.cursor != nil && !k.over {
-			c.holdsBack(k, k.cursor)
+			k.holdsBack(k.cursor)
 		}
 	}
 }

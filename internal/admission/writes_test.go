@@ -130,7 +130,7 @@ func TestWritesOutsideOfThePoolsDoNotKeepOthersWaiting(t *testing.T) {
 		for range 5 * 10 { // polls of 200 ms
 			r.now = r.now.Add(200 * time.Millisecond)
 			for _, n := range r.order {
-				n.ours, n.bound = n.most(), true
+				n.ours = n.most()
 			}
 			r.poll(Poll{Threads: 8, QueueSize: 10_000, Queue: queue, Active: active, Completed: 100})
 		}
