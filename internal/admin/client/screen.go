@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -253,15 +252,14 @@ func (v view) table(s status, r rates) []string {
 		if one.Leaving != "" {
 			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
 		}
-		against := one.against()
-		if one.State == "fine" || one.State == notPolled || one.State == "unknown" && against == "" {
+		if one.Why == "" {
 			continue
 		}
 		why := "  "
 		if one.Since != nil {
 			why += "for " + age(s.At.Sub(*one.Since)) + ": "
 		}
-		lines = append(lines, v.line(plain, why+cmp.Or(against, one.State)))
+		lines = append(lines, v.line(plain, why+one.Why))
 	}
 	return lines
 }

@@ -136,13 +136,11 @@ func TestTheSpikeThatLastsIsTold(t *testing.T) {
 	require.Equal(t, "spike: es-2, for 4 s, over since 1 s: gc_pause", view{}.spikeLine(s))
 }
 
-// Where a state is known by an error, that is what speaks against the node.
-func TestTheLastErrorIsTold(t *testing.T) {
-	for state, told := range map[string]bool{"fine": false, "ramping": false, "unresponsive": true, "unreachable": true, "failing": true, "unknown": true} {
-		s := sample(0)
-		require.NoError(t, json.Unmarshal([]byte(`{"nodes":[{"id":"a","name":"es-1","state":"`+state+`","last_error":{"at":"2026-11-21T12:00:00Z","message":"connection refused"}}]}`), &s))
-		require.Equal(t, told, strings.Contains(strings.Join(view{trail: trail{s}}.render(), "\n"), "\n  connection refused"), state)
-	}
+// Below a node stands what it is known by to be in its state.
+func TestWhyANodeIsInItsStateIsTold(t *testing.T) {
+	s := sample(0)
+	require.NoError(t, json.Unmarshal([]byte(`{"nodes":[{"id":"a","name":"es-1","state":"unreachable","why":"connection refused"}]}`), &s))
+	require.Contains(t, strings.Join(view{trail: trail{s}}.render(), "\n"), "\n  connection refused")
 }
 
 func TestStyledScreenSaysTheSame(t *testing.T) {

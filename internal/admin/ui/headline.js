@@ -86,17 +86,8 @@ export function detail(node, nodes) {
   if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
     return `${word}, ${millis(own)} a search (others ${millis(others)})`;
   }
-  const why = evidence(node);
-  return why ? `${word}, ${why}` : word;
+  return node.why ? `${word}, ${node.why}` : word;
 }
-
-// evidence is the evidence against a node: what its state is known by or, where that is an error, the last one.
-export function evidence(node) {
-  if (node.state === "fine") return "";
-  return node.why || (ERRORS.has(node.state) && node.last_error?.message) || "";
-}
-
-const ERRORS = new Set(["unreachable", "failing", "unresponsive", "unknown"]);
 
 // causeOf is the cause that a spike in progress names for a node.
 function causeOf(status, node) {

@@ -2,7 +2,7 @@
 
 import { byID, h, mark, place, put, set } from "./dom.js";
 import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
-import { lasting, evidence } from "./headline.js";
+import { lasting } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
 import { isEjected, leaving, stateOf } from "./words.js";
@@ -155,7 +155,7 @@ class Row {
       set(this.element, "data-state", node.state);
     }
     put(this.#for, node.since ? ` ${lasting(node, at)}` : "");
-    put(this.#why, [evidence(node), leaving(node)].filter(Boolean).join("; "));
+    put(this.#why, [node.why, leaving(node)].filter(Boolean).join("; "));
     for (const column of COLUMNS) {
       const cell = this.#cells.get(column.key);
       if (!cell) continue;
