@@ -116,13 +116,13 @@ func TestNodesThatAreNotPolled(t *testing.T) {
 	client, _ := answering(t, `{"nodes":[{"name":"m-1","state":"unknown","not_polled":true},{"name":"es-1","state":"fine"},{"name":"es-2","state":"fine"}]}`)
 	s, err := client.status(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "all 2 nodes fine, 1 not polled", states(s.Nodes))
+	require.Equal(t, "nodes: 2 fine, 1 not polled", states(s.Nodes))
 	lines := view{trail: trail{s}, sort: columnState}.table(s, rates{})
 	require.Len(t, lines, 3)
 	require.Regexp(t, "^m-1 +not polled ", lines[2])
 	s.Nodes[1].State = "slow"
-	require.Equal(t, "2 nodes: 1 slow, 1 fine, 1 not polled", states(s.Nodes))
-	require.Equal(t, "1 node, fine, 1 not polled", states([]node{s.Nodes[0], s.Nodes[2]}))
+	require.Equal(t, "nodes: 1 slow, 1 fine, 1 not polled", states(s.Nodes))
+	require.Equal(t, "nodes: none known", states(nil))
 }
 
 // A spike that lasts is told of, though others began and ended since.
