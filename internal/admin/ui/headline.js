@@ -79,7 +79,7 @@ export function lasting(node, at) {
 }
 
 // detail says what is wrong with a node, in figures where they say it.
-export function detail(node, nodes) {
+function detail(node, nodes) {
   const word = stateOf(node.state).word;
   const own = node.rank === null ? null : node.parts.response_time_ms;
   const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isLeftOut(n.state)).map((n) => n.parts.response_time_ms));

@@ -1,7 +1,7 @@
 // The table of nodes: those in trouble first, then by name, or by a column.
 
 import { byID, h, mark, place, put, set } from "./dom.js";
-import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
+import { count, natural, percent, short, thousands, GAP } from "./format.js";
 import { lasting } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
@@ -159,8 +159,7 @@ class Row {
     for (const column of COLUMNS) {
       const cell = this.#cells.get(column.key);
       if (!cell) continue;
-      const v = column.value(node);
-      put(cell.text, v === null || v === undefined ? NONE : column.show(v));
+      put(cell.text, column.show(column.value(node)));
       if (cell.spark) {
         cell.spark.draw(line.map((p) => ({ at: p.at, value: p[column.key] })), scale.from, scale.to, scale[column.key]);
       }
