@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,24 @@ func TestAnyServedPrefersWhatClientsSearch(t *testing.T) {
 	require.False(t, ok, "only an index that is left alone")
 	_, ok = NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}}}).AnyServed(0)
 	require.False(t, ok, "no placement")
+}
+
+// One of some indices of a node is drawn, whatever other nodes hold.
+func TestAnyServedIsNotAlwaysTheSame(t *testing.T) {
+	t.Parallel()
+	var indices []Index
+	for i := range 200 {
+		indices = append(indices, indexOn(fmt.Sprintf("i%d", i), []string{[]string{"a", "b"}[min(i%20, 1)]}))
+	}
+	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}, {ID: "b"}}, Indices: indices})
+	seen := map[ShardName]bool{}
+	for range 1000 {
+		shard, ok := s.AnyServed(0)
+		require.True(t, ok)
+		require.True(t, s.Serves(0, shard))
+		seen[shard] = true
+	}
+	require.Len(t, seen, enoughServed)
 }
 
 func TestDocumentsOfClosedIndices(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 type table struct {
 	id      *token // changes with the table, and outlives it
 	indices *immutable.Map[string, *placedIndex]
-	held    *holdings // by node; of the latest table
 	shards  int
 	copies  [copyStates]int // by state
 }
@@ -75,13 +74,12 @@ func (i *Index) PlacedAs(o *Index) bool {
 
 // newTable makes a table of indices that were seen at this version.
 func newTable(indices []Index, version int64) *table {
-	t := table{id: new(token), held: &holdings{nodes: map[string]*held{}}}
+	t := table{id: new(token)}
 	byName := immutable.NewMapBuilder[string, *placedIndex](newHasher[string]())
 	for _, index := range indices {
 		p := newPlacedIndex(index, version, nil)
 		byName.Set(index.Name, p)
 		t.count(p, 1)
-		t.held.move(p.use, nil, servedBy(p))
 	}
 	t.indices = byName.Map()
 	return &t
@@ -109,13 +107,11 @@ func (t *table) set(p, before *placedIndex) {
 	t.indices = t.indices.Set(p.index.Name, p)
 	t.count(before, -1)
 	t.count(p, 1)
-	t.held.move(p.use, servedBy(before), servedBy(p))
 }
 
 func (t *table) remove(p *placedIndex) {
 	t.indices = t.indices.Delete(p.index.Name)
 	t.count(p, -1)
-	t.held.move(p.use, servedBy(p), nil)
 }
 
 // count adds the shards and copies of an index, or takes them away.
@@ -149,22 +145,6 @@ func stateAt(s CopyState) int {
 	return atOther
 }
 
-// servedBy lists the nodes with a serving copy of an index, each once.
-func servedBy(p *placedIndex) []string {
-	if p == nil || p.index.Closed {
-		return nil
-	}
-	nodes := make([]string, 0, 8)
-	for _, shard := range p.index.Shards {
-		for _, c := range shard.Copies {
-			if c.Serving() && !slices.Contains(nodes, c.Node) {
-				nodes = append(nodes, c.Node)
-			}
-		}
-	}
-	return nodes
-}
-
 // each visits all indices until visit returns false: none if there is no table.
 func (t *table) each(visit func(*placedIndex) bool) {
 	if t == nil {
@@ -175,13 +155,4 @@ func (t *table) each(visit func(*placedIndex) bool) {
 			return
 		}
 	}
-}
-
-// heldBy visits indices of which a node has a serving copy, starting anywhere, until
-// visit returns false or there were limit.
-func (t *table) heldBy(node string, limit int, visit func(*placedIndex) bool) {
-	t.held.draw(node, limit, func(index string) bool {
-		p := t.get(index)
-		return p == nil || visit(p)
-	})
 }

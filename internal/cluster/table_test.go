@@ -42,19 +42,6 @@ func requireSame(t *testing.T, want, got *table) {
 	})
 }
 
-// heldIn tells what each node holds, and checks that each index knows its places.
-func heldIn(t *testing.T, h *holdings) map[string][]string {
-	all := map[string][]string{}
-	for node, in := range h.nodes {
-		for i, u := range in.indices {
-			all[node] = append(all[node], u.index)
-			require.Equal(t, i, u.places[u.placeIn(in)].at)
-		}
-		slices.Sort(all[node])
-	}
-	return all
-}
-
 // Whatever changes, in parts or as a whole: the table is the one that a reading of
 // everything would have made, and the tables before are as they were.
 func TestTableChangedIsTableMadeAnew(t *testing.T) {
@@ -90,7 +77,6 @@ func TestTableChangedIsTableMadeAnew(t *testing.T) {
 		k.table = next
 		anew := newTable(slices.Collect(maps.Values(now)), version)
 		requireSame(t, anew, k.table)
-		require.Equal(t, heldIn(t, anew.held), heldIn(t, k.table.held))
 		requireSame(t, copyBefore, before)
 	}
 }
@@ -211,38 +197,4 @@ func TestCopySets(t *testing.T) {
 		sum += w
 	}
 	require.Equal(t, 200, sum)
-}
-
-// Every index of a node is drawn now and then, and none that has left.
-func TestDraw(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 2, 7, 60} {
-		var indices []Index
-		for i := range n {
-			indices = append(indices, indexOn("i"+strconv.Itoa(i), []string{"n1", "n2"}))
-		}
-		k := &known{Snapshot: Snapshot{table: newTable(indices, 1)}}
-		k.table = k.drop(k.table, "i0", 2)
-		first := map[string]bool{}
-		for range 100 * n {
-			seen := map[string]bool{}
-			k.table.heldBy("n1", n, func(p *placedIndex) bool {
-				if len(seen) == 0 {
-					first[p.index.Name] = true
-				}
-				require.False(t, seen[p.index.Name], "visited twice")
-				seen[p.index.Name] = true
-				return true
-			})
-			require.Len(t, seen, n-1, "all are visited")
-		}
-		require.Len(t, first, n-1, "any may come first")
-	}
-	k := &known{Snapshot: Snapshot{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}}
-	for _, limit := range []int{0, 1} {
-		visited := 0
-		k.table.heldBy("n1", limit, func(*placedIndex) bool { visited++; return true })
-		require.Equal(t, limit, visited)
-	}
-	k.table.heldBy("n9", 5, func(*placedIndex) bool { require.Fail(t, "it holds nothing"); return false })
 }
