@@ -361,7 +361,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 			return nil, MissUnknownTarget
 		}
 		if routing == "" {
-			r := &p.plansIn(s.frame).whole
+			r := &p.plansIn(s).whole
 			return r.plan, r.miss
 		}
 	}
@@ -370,7 +370,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 		return r.plan, r.miss
 	}
 	if p != nil {
-		r := &p.plansIn(s.frame).unrouted
+		r := &p.plansIn(s).unrouted
 		return r.plan, r.miss
 	}
 	if routing == "" {
