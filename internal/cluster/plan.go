@@ -33,16 +33,16 @@ func plansFor(whole resolution) plans {
 }
 
 // frame is what plans depend on besides the placement: where each node is in
-// Snapshot.Nodes, and which indices are left alone. Nodes coming and going make a
+// Snapshot.Nodes, and why which indices are left alone. Nodes coming and going make a
 // new frame and leave the table as it is: plans are made again when next asked for.
 type frame struct {
-	id          *token
-	positions   map[string]int
-	unsupported map[string]bool
+	id        *token
+	positions map[string]int
+	leftAlone map[string]Miss
 }
 
-func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
-	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), unsupported: unsupported}
+func newFrame(nodes []*Node, leftAlone map[string]Miss) *frame {
+	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), leftAlone: leftAlone}
 	for i, n := range nodes {
 		f.positions[n.ID] = i
 	}
@@ -123,17 +123,6 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	return serving
 }
 
-// forbids returns why the index as a whole is left alone, or [MissNone].
-func (p *placedIndex) forbids(f *frame) Miss {
-	switch {
-	case p.index.Closed:
-		return MissClosed
-	case f.unsupported[p.index.Name]:
-		return MissUnsupported
-	}
-	return MissNone
-}
-
 // joined is a learned target in one table and frame.
 type joined struct {
 	table, frame *token
@@ -177,7 +166,7 @@ func (s *Snapshot) join(shards []ShardName) (r resolution, version int64) {
 			if p = s.table.get(name.Index); p == nil {
 				return resolution{miss: MissShardUnavailable}, version
 			}
-			if miss := p.forbids(s.frame); miss != MissNone {
+			if miss := s.frame.leftAlone[name.Index]; miss != MissNone {
 				return resolution{miss: miss}, version
 			}
 			version = min(version, p.version.Load())

@@ -13,7 +13,7 @@ const enoughServed = 8
 // that answers searches.
 func (s *Snapshot) Serves(node int, shard ShardName) bool {
 	p := s.table.get(shard.Index)
-	return p != nil && p.forbids(s.frame) == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
+	return p != nil && s.frame.leftAlone[shard.Index] == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
 }
 
 // AnyServed returns some shard of which the node at this position of Nodes has a
@@ -25,7 +25,7 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 	for _, hidden := range []bool{false, true} {
 		s.table.each(func(p *placedIndex) bool {
 			name := ShardName{Index: p.index.Name}
-			if name.Hidden() != hidden || !p.index.servedBy(id) || p.forbids(s.frame) != MissNone {
+			if name.Hidden() != hidden || !p.index.servedBy(id) || s.frame.leftAlone[name.Index] != MissNone {
 				return true
 			}
 			at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })

@@ -24,7 +24,7 @@ func served() *Snapshot {
 			{Name: ".ds-logs-1", Shards: []Shard{shard(0, on("b", Started))}},
 			{Name: ".tasks", Shards: []Shard{shard(0, on("b", Started), on("c", Started))}},
 		},
-		Unsupported: map[string]bool{"frozen": true},
+		LeftAlone: map[string]Miss{"frozen": MissUnsupported},
 	})
 }
 
@@ -85,10 +85,8 @@ func TestAnyServedIsNotAlwaysTheSame(t *testing.T) {
 
 func TestDocumentsOfClosedIndices(t *testing.T) {
 	t.Parallel()
-	shut := indexOn("shut", []string{"n1"})
-	shut.Closed = true
 	s := NewSnapshot(Contents{
-		Nodes: []*Node{{ID: "n1"}}, Indices: []Index{shut},
+		Nodes: []*Node{{ID: "n1"}}, Indices: []Index{indexOn("shut", []string{"n1"})}, LeftAlone: map[string]Miss{"shut": MissClosed},
 		Layouts: map[string]Layout{"shut": {Index: "shut", Routing: es.Routing{Shards: 1, RoutingShards: 1, PartitionSize: 1}}},
 	})
 	_, miss := s.Locate([]es.Document{{Index: "shut", ID: "1"}})

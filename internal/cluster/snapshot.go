@@ -151,9 +151,6 @@ type Shard struct {
 type Index struct {
 	Name   string
 	Shards []Shard
-	// Closed says that the index is closed: the engines refuse all searches on it. They
-	// show its copies as started nevertheless.
-	Closed bool
 }
 
 // Plan is what a search on a target touches: for every shard the nodes whose
@@ -238,8 +235,8 @@ type Contents struct {
 	ClusterName, ClusterUUID string
 	Nodes                    []*Node // in any order
 	Indices                  []Index // nil while no placement is known
-	// Unsupported names the indices that are left alone.
-	Unsupported map[string]bool
+	// LeftAlone says why which indices are left alone.
+	LeftAlone map[string]Miss
 	// Targets holds the shards that learned targets stand for.
 	Targets map[Target][]ShardName
 	// Layouts holds the layouts that were learned, by name of the index or alias.
@@ -257,7 +254,7 @@ func NewSnapshot(c Contents) *Snapshot {
 		PlacedAt: c.PlacedAt,
 		Version:  c.Version,
 	}
-	s.frame = newFrame(s.Nodes, c.Unsupported)
+	s.frame = newFrame(s.Nodes, c.LeftAlone)
 	if c.Indices != nil {
 		s.table = newTable(c.Indices, c.Version)
 	}
@@ -328,9 +325,9 @@ func (s *Snapshot) Use(index string) {
 	}
 }
 
-// Unsupported returns the names of the indices that are left alone. The map must not
-// be changed.
-func (s *Snapshot) Unsupported() map[string]bool { return s.frame.unsupported }
+// LeftAlone returns the names of the indices that are left alone: closed ones, which the engines show as started, and those
+// that are not supported. The map must not be changed.
+func (s *Snapshot) LeftAlone() map[string]Miss { return s.frame.leftAlone }
 
 // SameNodes reports whether engine and nodes are those of an earlier snapshot.
 func (s *Snapshot) SameNodes(before *Snapshot) bool {

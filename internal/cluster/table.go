@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -15,22 +16,11 @@ type table struct {
 	id      *token // changes with the table, and outlives it
 	indices *immutable.Map[string, *placedIndex]
 	shards  int
-	copies  [copyStates]int // by state
+	copies  map[CopyState]int // by state
 }
 
 // token is an identity that can be kept without keeping what it stands for.
 type token struct{ _ byte }
-
-// Places of the states in table.copies.
-const (
-	atStarted = iota
-	atRelocating
-	atInitializing
-	atUnassigned
-	atClosed // of a closed index, whatever the engine says of the copy
-	atOther
-	copyStates
-)
 
 // hashed hashes keys for immutable.Map. Names come from clients: without a seed
 // they could be made to collide.
@@ -67,14 +57,14 @@ func newPlacedIndex(index Index, version int64, before *placedIndex) *placedInde
 
 // PlacedAs reports whether the copies of two indices are in the same places and states.
 func (i *Index) PlacedAs(o *Index) bool {
-	return i.Closed == o.Closed && slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
+	return slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
 		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
 	})
 }
 
 // newTable makes a table of indices that were seen at this version.
 func newTable(indices []Index, version int64) *table {
-	t := table{id: new(token)}
+	t := table{id: new(token), copies: map[CopyState]int{}}
 	byName := immutable.NewMapBuilder[string, *placedIndex](newHasher[string]())
 	for _, index := range indices {
 		p := newPlacedIndex(index, version, nil)
@@ -98,7 +88,7 @@ func (t *table) get(index string) *placedIndex {
 // which it has to be.
 func (t *table) edited() *table {
 	next := *t
-	next.id = new(token)
+	next.id, next.copies = new(token), maps.Clone(t.copies)
 	return &next
 }
 
@@ -122,27 +112,9 @@ func (t *table) count(p *placedIndex, sign int) {
 	t.shards += sign * len(p.index.Shards)
 	for _, shard := range p.index.Shards {
 		for _, c := range shard.Copies {
-			at := stateAt(c.State)
-			if p.index.Closed {
-				at = atClosed
-			}
-			t.copies[at] += sign
+			t.copies[c.State] += sign
 		}
 	}
-}
-
-func stateAt(s CopyState) int {
-	switch s {
-	case Started:
-		return atStarted
-	case Relocating:
-		return atRelocating
-	case Initializing:
-		return atInitializing
-	case Unassigned:
-		return atUnassigned
-	}
-	return atOther
 }
 
 // each visits all indices until visit returns false: none if there is no table.

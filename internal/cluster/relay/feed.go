@@ -297,9 +297,7 @@ func (f *feed) since(after int64) *report {
 		Placement: reportedPlacement{Version: s.Version, Source: placementSource, At: f.clock(s.PlacedAt)},
 	}
 	if f.clusterSeq > after {
-		r.Cluster = &reportedCluster{
-			Engine: s.Engine, Name: s.ClusterName, UUID: s.ClusterUUID, Nodes: reportNodes(s.Nodes), Unsupported: slices.Sorted(maps.Keys(s.Unsupported())),
-		}
+		r.Cluster = reportCluster(s)
 	}
 	r.IDsFrom, _ = slices.BinarySearch(f.idSeqs, after+1)
 	r.IDs = f.ids[r.IDsFrom:]

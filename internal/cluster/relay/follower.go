@@ -205,7 +205,7 @@ func (f *Follower) apply(r *report) {
 	f.tick(now, r.Now)
 	f.relay, f.seq = r.Relay, r.Seq
 	if r.Cluster != nil {
-		f.applyCluster(r.Cluster)
+		f.applyCluster(r.Cluster, r.Indices)
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
@@ -253,8 +253,9 @@ func (f *Follower) id(number int) string {
 	return f.ids[number]
 }
 
-// applyCluster takes in engine and nodes.
-func (f *Follower) applyCluster(r *reportedCluster) {
+// applyCluster takes in engine and nodes, and which indices are left alone. A relay of the version before tells which are
+// closed where it tells of them.
+func (f *Follower) applyCluster(r *reportedCluster, indices []reportedIndex) {
 	nodes, urls := make([]*cluster.Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
 		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, MaxBody: told.MaxBody, Attributes: told.Attributes, Leaving: told.Leaving}
@@ -262,11 +263,19 @@ func (f *Follower) applyCluster(r *reportedCluster) {
 			urls[told.ID] = told.URL
 		}
 	}
-	unsupported := map[string]bool{}
+	leftAlone := map[string]cluster.Miss{}
 	for _, index := range r.Unsupported {
-		unsupported[index] = true
+		leftAlone[index] = cluster.MissUnsupported
 	}
-	f.p.DiscoveredByRelay(&cluster.Identity{Engine: r.Engine, ClusterName: r.Name, ClusterUUID: r.UUID}, nodes, urls, unsupported)
+	for _, index := range r.Closed {
+		leftAlone[index] = cluster.MissClosed
+	}
+	for _, index := range indices {
+		if index.Closed {
+			leftAlone[index.Name] = cluster.MissClosed
+		}
+	}
+	f.p.DiscoveredByRelay(&cluster.Identity{Engine: r.Engine, ClusterName: r.Name, ClusterUUID: r.UUID}, nodes, urls, leftAlone)
 }
 
 // applyPlacement takes in where the copies are.

@@ -118,6 +118,22 @@ func TestReportsAreValidated(t *testing.T) {
 	}
 }
 
+// Which indices are left alone a relay tells with the nodes, one of the version before which are closed with these.
+func TestIndicesThatARelayTellsToLeaveAlone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(r *report){
+		"now":    func(r *report) { r.Cluster.Unsupported, r.Cluster.Closed = []string{"a", "b"}, []string{"a"} },
+		"before": func(r *report) { r.Cluster.Unsupported, r.Indices[0].Closed = []string{"b"}, true },
+	} {
+		f := testFollower(new([]cluster.NodeStats))
+		require.NoError(t, f.take(t, goodReport(change)), name)
+		require.Equal(t, map[string]cluster.Miss{"a": cluster.MissClosed, "b": cluster.MissUnsupported}, f.p.Snapshot().LeftAlone(), name)
+		told := reportCluster(f.p.Snapshot())
+		require.Equal(t, []string{"a", "b"}, told.Unsupported, name)
+		require.Equal(t, []string{"a"}, told.Closed, name)
+	}
+}
+
 // A report that says to be of everything and continues a list panicked.
 func TestReportThatContinuesIDs(t *testing.T) {
 	t.Parallel()
