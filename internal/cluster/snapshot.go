@@ -39,26 +39,26 @@ type Engine struct {
 // Serverless reports whether the engine shows no shards: nothing can be steered.
 func (e Engine) Serverless() bool { return e.BuildFlavor == "serverless" }
 
-// Node is one node of the cluster. Immutable once published.
+// Node is one node of the cluster. Immutable once published. A relay tells it as JSON.
 type Node struct {
-	ID    string
-	Name  string
-	Roles []string
+	ID    string   `json:"id"`
+	Name  string   `json:"name"`
+	Roles []string `json:"roles"` // nil: unknown
 	// URL is where the node answers HTTP (its http publish address with the
 	// scheme of the seeds): scheme, host and port alone. It is nil while unknown, if
 	// what was told is no such address, and for every node under static discovery.
-	URL *url.URL
+	URL *url.URL `json:"-"`
 	// Processors is os.allocated_processors, 0 while unknown.
-	Processors int
+	Processors int `json:"processors,omitempty"`
 	// SearchQueue is how many tasks the queue of the search thread pool holds, 0 while
 	// unknown.
-	SearchQueue int
+	SearchQueue int `json:"search_queue,omitempty"`
 	// MaxBody is how many bytes of a body the node takes (http.max_content_length), 0 while
 	// unknown.
-	MaxBody    int64
-	Attributes map[string]string
+	MaxBody    int64             `json:"max_body,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
 	// Leaving says that the cluster announces that the node is about to leave.
-	Leaving Departure
+	Leaving Departure `json:"leaving,omitempty"`
 }
 
 // Departure is what announces that a node is about to leave. The set is closed.
@@ -283,18 +283,10 @@ func (s *Snapshot) Lookup(index string) (*Index, bool) {
 	return nil, false
 }
 
-// Indices visits all indices of the placement, in no order. It walks over all there
-// is: not for the path of a search.
-func (s *Snapshot) Indices() iter.Seq[*Index] {
-	return func(yield func(*Index) bool) {
-		s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
-	}
-}
-
-// Believed visits all indices of the placement, in no order, and says of each whether
+// Indices visits all indices of the placement, in no order, and says of each whether
 // its placement is new enough to be used. It walks over all there is: not for the path
 // of a search.
-func (s *Snapshot) Believed() iter.Seq2[*Index, bool] {
+func (s *Snapshot) Indices() iter.Seq2[*Index, bool] {
 	return func(yield func(*Index, bool) bool) {
 		s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
 	}

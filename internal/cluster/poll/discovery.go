@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
-	"reflect"
 	"slices"
 	"time"
 
@@ -245,12 +244,6 @@ func (p *Poller) DiscoveredByRelay(found *cluster.Identity, nodes []*cluster.Nod
 	}
 	slices.SortFunc(nodes, cluster.ByID)
 	p.addresses.assign(nodes, addresses)
-	before := p.nodesBefore()
-	for i, n := range nodes {
-		if same := before[n.ID]; reflect.DeepEqual(same, n) {
-			nodes[i] = same
-		}
-	}
 	p.discovered(found, nodes, nil, leftAlone)
 }
 

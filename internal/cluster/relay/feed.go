@@ -241,7 +241,7 @@ func (f *feed) number(id string) int {
 
 // takeIndices notes which indices changed, came and went.
 func (f *feed) takeIndices(s *cluster.Snapshot) {
-	for index, believed := range s.Believed() {
+	for index, believed := range s.Indices() {
 		fed := f.indices[index.Name]
 		if fed != nil && fed.index == index && fed.believed == believed { // so are nearly all
 			fed.there = f.seq

@@ -94,17 +94,10 @@ type reportedCluster struct {
 	Closed      []string       `json:"closed,omitempty"`      // those of them that are closed
 }
 
-// reportedNode is a [cluster.Node].
+// reportedNode is a node and its address.
 type reportedNode struct {
-	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Roles       []string          `json:"roles"` // null: unknown
-	URL         string            `json:"url,omitempty"`
-	Processors  int               `json:"processors,omitempty"`
-	SearchQueue int               `json:"search_queue,omitempty"`
-	MaxBody     int64             `json:"max_body,omitempty"`
-	Attributes  map[string]string `json:"attributes,omitempty"`
-	Leaving     cluster.Departure `json:"leaving,omitempty"`
+	cluster.Node
+	URL string `json:"url,omitempty"`
 }
 
 type reportedPlacement struct {
@@ -221,7 +214,7 @@ func reportCluster(s *cluster.Snapshot) *reportedCluster {
 func reportNodes(nodes []*cluster.Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, MaxBody: n.MaxBody, Attributes: n.Attributes, Leaving: n.Leaving}
+		out[i].Node = *n
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}

@@ -21,7 +21,7 @@ func goodReport(change func(r *report)) *report {
 		Version: relayVersion, Relay: "relay", Seq: 1, Full: true, Now: 1000, IDs: []string{"n1", "n2"},
 		Cluster: &reportedCluster{
 			Engine: cluster.Engine{Distribution: cluster.OpenSearch, Version: "3.6.0", Major: 3, Minor: 6}, Name: "c", UUID: "u",
-			Nodes: []reportedNode{{ID: "n1", Name: "one", URL: "https://n1:9200"}, {ID: "n2", Name: "two", URL: "https://n2:9200"}},
+			Nodes: []reportedNode{{cluster.Node{ID: "n1", Name: "one"}, "https://n1:9200"}, {cluster.Node{ID: "n2", Name: "two"}, "https://n2:9200"}},
 		},
 		Placement: reportedPlacement{Version: 7, At: 900},
 		Indices: []reportedIndex{
