@@ -79,13 +79,13 @@ func (m *storeMetrics) placed(k *known) {
 	copies, closed := maps.Clone(t.copies), 0
 	for name, why := range k.frame.leftAlone {
 		p := t.get(name)
-		if p == nil || why != MissClosed {
+		if why != MissClosed || p == nil {
 			continue
 		}
 		for _, shard := range p.index.Shards {
+			closed += len(shard.Copies)
 			for _, c := range shard.Copies {
 				copies[c.State]--
-				closed++
 			}
 		}
 	}
