@@ -185,6 +185,10 @@ func TestCopySets(t *testing.T) {
 	same, _ := inexact.CopySets()
 	require.Equal(t, sets, same)
 
+	wide, _ := NewSnapshot(bigContents(1, 200)).Resolve("index-0", "")
+	sets, _ = wide.CopySets()
+	require.Len(t, sets, 50, "an index is a target as others")
+
 	few, _ := s.Resolve("index-7", "")
 	sets, weights = few.CopySets()
 	require.Equal(t, few.Shards, sets)
