@@ -21,15 +21,14 @@ type confirmation struct {
 // known is what the loops found out: the next snapshot, and what it does not tell.
 type known struct {
 	Snapshot
-	history []confirmation  // since trusted
-	closed  map[string]bool // indices, as far as discovery told
+	history []confirmation // since trusted
 }
 
-// Discovered takes in what discovery found: the nodes sorted by id, and the names of
-// the indices that are left alone, nil if these are as before. What was known of another
-// cluster behind the same addresses is forgotten. It reports whether engine or nodes are
-// others than before.
-func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[string]bool) (changed bool) {
+// Discovered takes in what discovery found: the nodes sorted by id, and why which
+// indices are left alone, nil if these are as before. What was known of another
+// cluster behind the same addresses is forgotten. It reports whether anything is
+// other than before.
+func (st *Store) Discovered(found Identity, nodes []*Node, leftAlone map[string]Miss) (changed bool) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
@@ -37,19 +36,19 @@ func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[strin
 	if k.ClusterUUID != found.ClusterUUID {
 		*k = known{}
 		st.targets.clear()
-		st.metrics.placed(newTable(nil, 0))
 	}
-	if unsupported == nil && k.frame != nil {
-		unsupported = k.frame.unsupported
+	if leftAlone == nil && k.frame != nil {
+		leftAlone = k.frame.leftAlone
 	}
-	same := k.frame != nil && reflect.DeepEqual(k.Nodes, nodes) && maps.Equal(k.frame.unsupported, unsupported)
+	same := k.frame != nil && reflect.DeepEqual(k.Nodes, nodes) && maps.Equal(k.frame.leftAlone, leftAlone)
 	if same && k.Identity == found {
 		return false
 	}
 	if !same {
-		k.Nodes, k.frame = nodes, newFrame(nodes, unsupported)
+		k.Nodes, k.frame = nodes, newFrame(nodes, leftAlone)
 	}
 	k.Identity = found
+	st.metrics.placed(k)
 	st.metrics.nodes.Set(float64(len(nodes)))
 	st.logMembers(before, nodes)
 	st.announce()
@@ -90,7 +89,6 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 	if k.ClusterUUID != state.ClusterUUID || k.table == nil {
 		return
 	}
-	k.markClosed(state)
 	next := k.merge(state)
 	for _, name := range asked {
 		if !contains(state.Indices, name) {
@@ -109,7 +107,6 @@ func (st *Store) PlacedAll(asOf time.Time, state *Placement) {
 	if k.ClusterUUID != state.ClusterUUID {
 		return
 	}
-	k.markClosed(state)
 	next := k.table
 	if next == nil {
 		next = newTable(state.Indices, state.Version)
@@ -128,40 +125,6 @@ func (st *Store) PlacedAll(asOf time.Time, state *Placement) {
 	}
 	if !st.use(next) && confirms {
 		st.announce()
-	}
-}
-
-// Closed takes in which indices are closed.
-func (st *Store) Closed(uuid string, closed map[string]bool) {
-	st.publishing.Lock()
-	defer st.publishing.Unlock()
-	k := &st.known
-	if k.ClusterUUID != uuid || maps.Equal(k.closed, closed) {
-		return
-	}
-	before := k.closed
-	k.closed = closed
-	if k.table == nil {
-		return
-	}
-	next := k.table
-	for _, names := range []map[string]bool{before, closed} {
-		for name := range names {
-			if p := next.get(name); p != nil {
-				index := p.index
-				index.Closed = closed[name]
-				next = k.put(next, p, &index, p.version.Load())
-			}
-		}
-	}
-	st.use(next)
-}
-
-// markClosed tells an answer which of its indices are closed: the engines show their
-// copies as they show those of others.
-func (k *known) markClosed(state *Placement) {
-	for i := range state.Indices {
-		state.Indices[i].Closed = k.closed[state.Indices[i].Name]
 	}
 }
 
@@ -218,7 +181,7 @@ func (st *Store) use(next *table) bool {
 		return false
 	}
 	st.known.table = next
-	st.metrics.placed(next)
+	st.metrics.placed(&st.known)
 	st.announce()
 	return true
 }

@@ -124,28 +124,6 @@ func TestMetricsOfAClusterThatIsGone(t *testing.T) {
 	}
 }
 
-// Which indices are closed a relay tells with their placement. Own polls go on from there.
-func TestWhatARelayToldToBeClosedStaysClosed(t *testing.T) {
-	t.Parallel()
-	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
-	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
-	shut, open := indexOn("shut", []string{"n1"}), indexOn("open", []string{"n1"})
-	shut.Closed = true
-	st.PlacedByRelay(RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []Index{open, shut}, Stale: make([]bool, 2)})
-	st.ContinueRelayed()
-	closed := func(name string) bool {
-		index, ok := st.Snapshot().Lookup(name)
-		require.True(t, ok)
-		return index.Closed
-	}
-	shut.Closed = false // the engines show its copies as those of others
-	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 8, Indices: []Index{open, shut}}, []string{"open", "shut"})
-	require.True(t, closed("shut"))
-	require.False(t, closed("open"))
-	st.Closed("u", map[string]bool{})
-	require.False(t, closed("shut"), "it was opened")
-}
-
 // Plans are for what is searched: those of other targets are given up also while the cluster state stays.
 func TestPlansOfTargetsThatNobodySearches(t *testing.T) {
 	t.Parallel()

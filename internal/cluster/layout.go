@@ -72,7 +72,7 @@ func (s *Snapshot) locate(doc es.Document) (ShardName, []int, Miss) {
 	if !s.believes(p) {
 		return ShardName{}, nil, MissUnknownTarget
 	}
-	if miss := p.forbids(s.frame); miss != MissNone {
+	if miss := s.frame.leftAlone[layout.Index]; miss != MissNone {
 		return ShardName{}, nil, miss
 	}
 	number := layout.Routing.Shard(doc.ID, doc.Routing)

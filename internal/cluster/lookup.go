@@ -121,7 +121,7 @@ type target struct {
 	used   atomic.Bool
 	usedAt atomic.Int64 // Snapshot.stamp of the last use
 	joined atomic.Pointer[joined]
-	names  atomic.Pointer[[]string] // what Indices returns, once it was asked for
+	names  []string // what Indices returns, of one that was looked up
 }
 
 // markUsed avoids the write when there is nothing to change: readers share the

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -69,11 +70,29 @@ func newStoreMetrics(reg prometheus.Registerer, placedAt func() time.Time) *stor
 	}
 }
 
-func (m *storeMetrics) placed(t *table) {
+// placed tells how much is placed. Copies of closed indices count as such, whatever the engine says of them.
+func (m *storeMetrics) placed(k *known) {
+	t := k.table
+	if t == nil {
+		t = newTable(nil, 0)
+	}
+	copies, closed := maps.Clone(t.copies), 0
+	for name, why := range k.frame.leftAlone {
+		p := t.get(name)
+		if why != MissClosed || p == nil {
+			continue
+		}
+		for _, shard := range p.index.Shards {
+			closed += len(shard.Copies)
+			for _, c := range shard.Copies {
+				copies[c.State]--
+			}
+		}
+	}
 	m.indices.Set(float64(t.indices.Len()))
 	m.shards.Set(float64(t.shards))
-	m.copies.Set(float64(t.copies[atStarted] + t.copies[atRelocating]))
-	for state, at := range map[string]int{"relocating": atRelocating, "initializing": atInitializing, "unassigned": atUnassigned, "closed": atClosed} {
-		m.unsettled.WithLabelValues(state).Set(float64(t.copies[at]))
+	m.copies.Set(float64(copies[Started] + copies[Relocating]))
+	for state, count := range map[string]int{"relocating": copies[Relocating], "initializing": copies[Initializing], "unassigned": copies[Unassigned], "closed": closed} {
+		m.unsettled.WithLabelValues(state).Set(float64(count))
 	}
 }

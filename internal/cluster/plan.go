@@ -12,32 +12,37 @@ type resolution struct {
 	miss Miss
 }
 
-// unrouted is what a search with a routing that has not been learned gets: the
-// plan of the whole target. With no plan for the whole, the one shard the routing
-// stands for may be fine all the same, so it has to be learned. Its plan is into.
-func (r resolution) unrouted(into *Plan) resolution {
+// plans are what searches on a target get: on the whole of it, and with a routing that
+// has not been learned.
+type plans struct{ whole, unrouted resolution }
+
+// plansFor returns the plans where that of the whole target is known. It covers what a
+// routing stands for. With no plan for the whole, the one shard that this is may be fine
+// all the same, so it has to be learned.
+func plansFor(whole resolution) plans {
+	unrouted := whole
 	switch {
-	case r.miss == MissShardUnavailable:
-		return resolution{miss: MissUnknownTarget}
-	case r.plan == nil || len(r.plan.Shards) == 1:
-		return r
+	case whole.miss == MissShardUnavailable:
+		unrouted.miss = MissUnknownTarget
+	case whole.plan != nil && len(whole.plan.Shards) > 1:
+		wider := *whole.plan
+		wider.Exact = false
+		unrouted.plan = &wider
 	}
-	*into = *r.plan
-	into.Exact = false
-	return resolution{plan: into}
+	return plans{whole, unrouted}
 }
 
 // frame is what plans depend on besides the placement: where each node is in
-// Snapshot.Nodes, and which indices are left alone. Nodes coming and going make a
+// Snapshot.Nodes, and why which indices are left alone. Nodes coming and going make a
 // new frame and leave the table as it is: plans are made again when next asked for.
 type frame struct {
-	id          *token
-	positions   map[string]int
-	unsupported map[string]bool
+	id        *token
+	positions map[string]int
+	leftAlone map[string]Miss
 }
 
-func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
-	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), unsupported: unsupported}
+func newFrame(nodes []*Node, leftAlone map[string]Miss) *frame {
+	f := &frame{id: new(token), positions: make(map[string]int, len(nodes)), leftAlone: leftAlone}
 	for i, n := range nodes {
 		f.positions[n.ID] = i
 	}
@@ -48,14 +53,9 @@ func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
 type compiledIndex struct {
 	frame   *token
 	serving [][]int // by shard number: positions of the nodes whose copies serve
-	plans   atomic.Pointer[indexPlans]
-}
-
-// indexPlans are the plans of searches on an index itself. Those that are part of
-// wide targets need none.
-type indexPlans struct {
-	whole, unrouted resolution
-	plans           [2]Plan // of the resolutions: one allocation less each
+	// plans are those of searches on the index itself. One that is part of wide targets
+	// needs none.
+	plans atomic.Pointer[plans]
 }
 
 // in returns the index as it is in a frame. It is compiled when first asked for: two
@@ -69,17 +69,20 @@ func (p *placedIndex) in(f *frame) *compiledIndex {
 	return c
 }
 
-// plansIn returns the plans of the index in a frame, made when first asked for.
-func (p *placedIndex) plansIn(f *frame) *indexPlans {
-	c := p.in(f)
+// plansIn returns the plans of the index in a snapshot, made when first asked for.
+func (p *placedIndex) plansIn(s *Snapshot) *plans {
+	c := p.in(s.frame)
 	if made := c.plans.Load(); made != nil {
 		return made
 	}
-	made := &indexPlans{}
-	made.whole = p.plan(c.serving, f, &made.plans[0])
-	made.unrouted = made.whole.unrouted(&made.plans[1])
-	c.plans.Store(made)
-	return made
+	names := make([]ShardName, len(p.index.Shards))
+	for number := range names {
+		names[number] = ShardName{Index: p.index.Name, Number: number}
+	}
+	whole, _ := s.join(names)
+	made := plansFor(whole)
+	c.plans.Store(&made)
+	return &made
 }
 
 // serves returns the positions of the nodes whose copy of a shard serves, nil if
@@ -120,41 +123,10 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	return serving
 }
 
-// forbids returns why the index as a whole is left alone, or [MissNone].
-func (p *placedIndex) forbids(f *frame) Miss {
-	switch {
-	case p.index.Closed:
-		return MissClosed
-	case f.unsupported[p.index.Name]:
-		return MissUnsupported
-	}
-	return MissNone
-}
-
-// plan returns the plan of a search on the whole index, which is into.
-func (p *placedIndex) plan(serving [][]int, f *frame, into *Plan) resolution {
-	if miss := p.forbids(f); miss != MissNone {
-		return resolution{miss: miss}
-	}
-	names := make([]ShardName, len(serving))
-	for i, nodes := range serving {
-		// A gap in the numbers means that a shard is not listed at all.
-		if len(nodes) == 0 || p.index.Shards[i].Number != i {
-			return resolution{miss: MissShardUnavailable}
-		}
-		names[i] = ShardName{Index: p.index.Name, Number: i}
-	}
-	if len(names) == 0 {
-		return resolution{miss: MissEmptyTarget}
-	}
-	*into = Plan{Shards: serving, Names: names, Exact: true}
-	return resolution{plan: into}
-}
-
 // joined is a learned target in one table and frame.
 type joined struct {
-	table, frame    *token
-	whole, unrouted resolution
+	table, frame *token
+	plans
 	// version is the earliest of the cluster state at which one of its indices was last seen to be placed as it is here,
 	// believed whether that is new enough.
 	version  int64
@@ -167,33 +139,34 @@ func (l *target) joinedIn(s *Snapshot) *joined {
 	if j := l.joined.Load(); j != nil && j.table == s.table.id && j.frame == s.frame.id && j.believed == (j.version >= s.trusted) {
 		return j
 	}
-	j := &joined{table: s.table.id, frame: s.frame.id}
-	j.whole, j.version = s.join(l)
-	if j.believed = j.version >= s.trusted; !j.believed {
-		j.whole = resolution{miss: MissUnknownTarget}
+	j := &joined{table: s.table.id, frame: s.frame.id, version: math.MaxInt64}
+	whole := resolution{miss: MissShardUnavailable} // it is not known which ones there are
+	if !l.Incomplete {
+		whole, j.version = s.join(l.Shards)
 	}
-	j.unrouted = j.whole.unrouted(new(Plan))
+	if j.believed = j.version >= s.trusted; !j.believed {
+		whole = resolution{miss: MissUnknownTarget}
+	}
+	j.plans = plansFor(whole)
 	l.joined.Store(j)
 	return j
 }
 
-// join finds the serving copies of shards that were learned.
-func (s *Snapshot) join(l *target) (r resolution, version int64) {
+// join finds the serving copies of shards, which are in the order of their indices, and the earliest version at which one of
+// these was seen. A gap in the numbers of an index means that a shard is not listed at all.
+func (s *Snapshot) join(shards []ShardName) (r resolution, version int64) {
 	version = math.MaxInt64
-	if l.Incomplete {
-		return resolution{miss: MissShardUnavailable}, version
-	}
-	if len(l.Shards) == 0 {
+	if len(shards) == 0 {
 		return resolution{miss: MissEmptyTarget}, version
 	}
-	plan := &Plan{Shards: make([][]int, len(l.Shards)), Names: l.Shards, Exact: true}
+	plan := &Plan{Shards: make([][]int, len(shards)), Names: shards, Exact: true}
 	var p *placedIndex
-	for i, name := range l.Shards {
+	for i, name := range shards {
 		if p == nil || p.index.Name != name.Index {
 			if p = s.table.get(name.Index); p == nil {
 				return resolution{miss: MissShardUnavailable}, version
 			}
-			if miss := p.forbids(s.frame); miss != MissNone {
+			if miss := s.frame.leftAlone[name.Index]; miss != MissNone {
 				return resolution{miss: miss}, version
 			}
 			version = min(version, p.version.Load())

@@ -32,7 +32,7 @@ func (st *Store) PlacedByRelay(p RelayedPlacement) {
 	next := k.merged(p)
 	if next != before {
 		k.table = next
-		st.metrics.placed(next)
+		st.metrics.placed(k)
 	}
 	st.announce()
 }
@@ -73,13 +73,10 @@ func (st *Store) ContinueRelayed() {
 	if k.table == nil {
 		return
 	}
-	k.closed, k.table, k.trusted = map[string]bool{}, k.table.edited(), k.Version-1
+	k.table, k.trusted = k.table.edited(), k.Version-1
 	k.table.each(func(p *placedIndex) bool {
 		if p.version.Load() > 0 {
 			p.version.Store(k.trusted)
-		}
-		if p.index.Closed {
-			k.closed[p.index.Name] = true
 		}
 		return true
 	})

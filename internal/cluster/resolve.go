@@ -100,21 +100,11 @@ func (st *Store) IndicesOf(expression string) (names []string, known bool) {
 		if l.markUsed(s.stamp); l.Incomplete {
 			return nil, true // it names those alone that have shards at work
 		}
-		return l.indicesOnce(), true
+		return l.names, true
 	}
 	if st.targets.lacks(t, s.Version) {
 		return nil, true
 	}
 	st.Learn(expression, "")
 	return nil, false
-}
-
-// indicesOnce is Indices, which it asks once.
-func (l *target) indicesOnce() []string {
-	if names := l.names.Load(); names != nil {
-		return *names
-	}
-	names := l.Indices()
-	l.names.Store(&names)
-	return names
 }

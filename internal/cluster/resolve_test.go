@@ -29,7 +29,7 @@ func variety() *Snapshot {
 			split, indexOn("one", []string{"n2"}), moving, starting, red, gap, searchOnly, searchOnlyDown,
 			indexOn("frozen", []string{"n1"}), indexOn("elsewhere", []string{"n9"}), {Name: "hollow"},
 		},
-		Unsupported: map[string]bool{"frozen": true},
+		LeftAlone: map[string]Miss{"frozen": MissUnsupported},
 		Targets: map[Target][]ShardName{
 			{"alias", ""}:      {{"split", 0}, {"split", 2}, {"one", 0}},
 			{"alias", "r"}:     {{"split", 2}},

@@ -1,41 +1,54 @@
 package cluster
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
 
-// maxHeld bounds how many indices of a node are looked at for one that may be
-// searched.
-const maxHeld = 256
+// enoughServed is how many indices that a node serves are looked for, to take one of them.
+const enoughServed = 8
 
 // Serves reports whether the node at this position of Nodes has a copy of shard
 // that answers searches.
 func (s *Snapshot) Serves(node int, shard ShardName) bool {
 	p := s.table.get(shard.Index)
-	return p != nil && p.forbids(s.frame) == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
+	return p != nil && s.frame.leftAlone[shard.Index] == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
 }
 
 // AnyServed returns some shard of which the node at this position of Nodes has a
 // copy that answers searches, not always the same one: of a hidden index only if
-// there is no other. ok is false if there is none.
+// there is no other. ok is false if there is none. It may walk over all there is: not
+// for the path of a search.
 func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
-	if s.table == nil {
-		return ShardName{}, false
+	id, found := s.Nodes[node].ID, 0
+	for _, hidden := range []bool{false, true} {
+		s.table.each(func(p *placedIndex) bool {
+			name := ShardName{Index: p.index.Name}
+			if name.Hidden() != hidden || !p.index.servedBy(id) || s.frame.leftAlone[name.Index] != MissNone {
+				return true
+			}
+			at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })
+			if at < 0 { // the engine searches other copies of it
+				return true
+			}
+			if found++; rand.IntN(found) == 0 {
+				shard = ShardName{Index: name.Index, Number: p.index.Shards[at].Number}
+			}
+			return found < enoughServed
+		})
+		if found > 0 {
+			break
+		}
 	}
-	s.table.heldBy(s.Nodes[node].ID, maxHeld, func(p *placedIndex) bool {
-		hidden := ShardName{Index: p.index.Name}.Hidden()
-		if p.forbids(s.frame) != MissNone || hidden && ok {
-			return true
-		}
-		at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })
-		if at < 0 { // the engine searches other copies of it
-			return true
-		}
-		shard, ok = ShardName{Index: p.index.Name, Number: p.index.Shards[at].Number}, true
-		return hidden
+	return shard, found > 0
+}
+
+// servedBy reports whether a node has a copy that answers searches.
+func (i *Index) servedBy(node string) bool {
+	return slices.ContainsFunc(i.Shards, func(s Shard) bool {
+		return slices.ContainsFunc(s.Copies, func(c Copy) bool { return c.Node == node && c.Serving() })
 	})
-	return shard, ok
 }
 
 // Hidden reports whether the shard is of an index of the engine's own or of

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func served() *Snapshot {
 			{Name: ".ds-logs-1", Shards: []Shard{shard(0, on("b", Started))}},
 			{Name: ".tasks", Shards: []Shard{shard(0, on("b", Started), on("c", Started))}},
 		},
-		Unsupported: map[string]bool{"frozen": true},
+		LeftAlone: map[string]Miss{"frozen": MissUnsupported},
 	})
 }
 
@@ -64,12 +65,28 @@ func TestAnyServedPrefersWhatClientsSearch(t *testing.T) {
 	require.False(t, ok, "no placement")
 }
 
+// One of some indices of a node is drawn, whatever other nodes hold.
+func TestAnyServedIsNotAlwaysTheSame(t *testing.T) {
+	t.Parallel()
+	var indices []Index
+	for i := range 200 {
+		indices = append(indices, indexOn(fmt.Sprintf("i%d", i), []string{[]string{"a", "b"}[min(i%20, 1)]}))
+	}
+	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}, {ID: "b"}}, Indices: indices})
+	seen := map[ShardName]bool{}
+	for range 1000 {
+		shard, ok := s.AnyServed(0)
+		require.True(t, ok)
+		require.True(t, s.Serves(0, shard))
+		seen[shard] = true
+	}
+	require.Len(t, seen, enoughServed)
+}
+
 func TestDocumentsOfClosedIndices(t *testing.T) {
 	t.Parallel()
-	shut := indexOn("shut", []string{"n1"})
-	shut.Closed = true
 	s := NewSnapshot(Contents{
-		Nodes: []*Node{{ID: "n1"}}, Indices: []Index{shut},
+		Nodes: []*Node{{ID: "n1"}}, Indices: []Index{indexOn("shut", []string{"n1"})}, LeftAlone: map[string]Miss{"shut": MissClosed},
 		Layouts: map[string]Layout{"shut": {Index: "shut", Routing: es.Routing{Shards: 1, RoutingShards: 1, PartitionSize: 1}}},
 	})
 	_, miss := s.Locate([]es.Document{{Index: "shut", ID: "1"}})

@@ -39,26 +39,26 @@ type Engine struct {
 // Serverless reports whether the engine shows no shards: nothing can be steered.
 func (e Engine) Serverless() bool { return e.BuildFlavor == "serverless" }
 
-// Node is one node of the cluster. Immutable once published.
+// Node is one node of the cluster. Immutable once published. A relay tells it as JSON.
 type Node struct {
-	ID    string
-	Name  string
-	Roles []string
+	ID    string   `json:"id"`
+	Name  string   `json:"name"`
+	Roles []string `json:"roles"` // nil: unknown
 	// URL is where the node answers HTTP (its http publish address with the
 	// scheme of the seeds): scheme, host and port alone. It is nil while unknown, if
 	// what was told is no such address, and for every node under static discovery.
-	URL *url.URL
+	URL *url.URL `json:"-"`
 	// Processors is os.allocated_processors, 0 while unknown.
-	Processors int
+	Processors int `json:"processors,omitempty"`
 	// SearchQueue is how many tasks the queue of the search thread pool holds, 0 while
 	// unknown.
-	SearchQueue int
+	SearchQueue int `json:"search_queue,omitempty"`
 	// MaxBody is how many bytes of a body the node takes (http.max_content_length), 0 while
 	// unknown.
-	MaxBody    int64
-	Attributes map[string]string
+	MaxBody    int64             `json:"max_body,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
 	// Leaving says that the cluster announces that the node is about to leave.
-	Leaving Departure
+	Leaving Departure `json:"leaving,omitempty"`
 }
 
 // Departure is what announces that a node is about to leave. The set is closed.
@@ -151,9 +151,6 @@ type Shard struct {
 type Index struct {
 	Name   string
 	Shards []Shard
-	// Closed says that the index is closed: the engines refuse all searches on it. They
-	// show its copies as started nevertheless.
-	Closed bool
 }
 
 // Plan is what a search on a target touches: for every shard the nodes whose
@@ -238,8 +235,8 @@ type Contents struct {
 	ClusterName, ClusterUUID string
 	Nodes                    []*Node // in any order
 	Indices                  []Index // nil while no placement is known
-	// Unsupported names the indices that are left alone.
-	Unsupported map[string]bool
+	// LeftAlone says why which indices are left alone.
+	LeftAlone map[string]Miss
 	// Targets holds the shards that learned targets stand for.
 	Targets map[Target][]ShardName
 	// Layouts holds the layouts that were learned, by name of the index or alias.
@@ -257,7 +254,7 @@ func NewSnapshot(c Contents) *Snapshot {
 		PlacedAt: c.PlacedAt,
 		Version:  c.Version,
 	}
-	s.frame = newFrame(s.Nodes, c.Unsupported)
+	s.frame = newFrame(s.Nodes, c.LeftAlone)
 	if c.Indices != nil {
 		s.table = newTable(c.Indices, c.Version)
 	}
@@ -286,18 +283,10 @@ func (s *Snapshot) Lookup(index string) (*Index, bool) {
 	return nil, false
 }
 
-// Indices visits all indices of the placement, in no order. It walks over all there
-// is: not for the path of a search.
-func (s *Snapshot) Indices() iter.Seq[*Index] {
-	return func(yield func(*Index) bool) {
-		s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
-	}
-}
-
-// Believed visits all indices of the placement, in no order, and says of each whether
+// Indices visits all indices of the placement, in no order, and says of each whether
 // its placement is new enough to be used. It walks over all there is: not for the path
 // of a search.
-func (s *Snapshot) Believed() iter.Seq2[*Index, bool] {
+func (s *Snapshot) Indices() iter.Seq2[*Index, bool] {
 	return func(yield func(*Index, bool) bool) {
 		s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
 	}
@@ -328,9 +317,9 @@ func (s *Snapshot) Use(index string) {
 	}
 }
 
-// Unsupported returns the names of the indices that are left alone. The map must not
-// be changed.
-func (s *Snapshot) Unsupported() map[string]bool { return s.frame.unsupported }
+// LeftAlone returns the names of the indices that are left alone: closed ones, which the engines show as started, and those
+// that are not supported. The map must not be changed.
+func (s *Snapshot) LeftAlone() map[string]Miss { return s.frame.leftAlone }
 
 // SameNodes reports whether engine and nodes are those of an earlier snapshot.
 func (s *Snapshot) SameNodes(before *Snapshot) bool {
@@ -361,7 +350,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 			return nil, MissUnknownTarget
 		}
 		if routing == "" {
-			r := &p.plansIn(s.frame).whole
+			r := &p.plansIn(s).whole
 			return r.plan, r.miss
 		}
 	}
@@ -370,7 +359,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 		return r.plan, r.miss
 	}
 	if p != nil {
-		r := &p.plansIn(s.frame).unrouted
+		r := &p.plansIn(s).unrouted
 		return r.plan, r.miss
 	}
 	if routing == "" {

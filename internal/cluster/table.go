@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -14,24 +15,12 @@ import (
 type table struct {
 	id      *token // changes with the table, and outlives it
 	indices *immutable.Map[string, *placedIndex]
-	held    *holdings // by node; of the latest table
 	shards  int
-	copies  [copyStates]int // by state
+	copies  map[CopyState]int // by state
 }
 
 // token is an identity that can be kept without keeping what it stands for.
 type token struct{ _ byte }
-
-// Places of the states in table.copies.
-const (
-	atStarted = iota
-	atRelocating
-	atInitializing
-	atUnassigned
-	atClosed // of a closed index, whatever the engine says of the copy
-	atOther
-	copyStates
-)
 
 // hashed hashes keys for immutable.Map. Names come from clients: without a seed
 // they could be made to collide.
@@ -68,20 +57,19 @@ func newPlacedIndex(index Index, version int64, before *placedIndex) *placedInde
 
 // PlacedAs reports whether the copies of two indices are in the same places and states.
 func (i *Index) PlacedAs(o *Index) bool {
-	return i.Closed == o.Closed && slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
+	return slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
 		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
 	})
 }
 
 // newTable makes a table of indices that were seen at this version.
 func newTable(indices []Index, version int64) *table {
-	t := table{id: new(token), held: &holdings{nodes: map[string]*held{}}}
+	t := table{id: new(token), copies: map[CopyState]int{}}
 	byName := immutable.NewMapBuilder[string, *placedIndex](newHasher[string]())
 	for _, index := range indices {
 		p := newPlacedIndex(index, version, nil)
 		byName.Set(index.Name, p)
 		t.count(p, 1)
-		t.held.move(p.use, nil, servedBy(p))
 	}
 	t.indices = byName.Map()
 	return &t
@@ -100,7 +88,7 @@ func (t *table) get(index string) *placedIndex {
 // which it has to be.
 func (t *table) edited() *table {
 	next := *t
-	next.id = new(token)
+	next.id, next.copies = new(token), maps.Clone(t.copies)
 	return &next
 }
 
@@ -109,13 +97,11 @@ func (t *table) set(p, before *placedIndex) {
 	t.indices = t.indices.Set(p.index.Name, p)
 	t.count(before, -1)
 	t.count(p, 1)
-	t.held.move(p.use, servedBy(before), servedBy(p))
 }
 
 func (t *table) remove(p *placedIndex) {
 	t.indices = t.indices.Delete(p.index.Name)
 	t.count(p, -1)
-	t.held.move(p.use, servedBy(p), nil)
 }
 
 // count adds the shards and copies of an index, or takes them away.
@@ -126,43 +112,9 @@ func (t *table) count(p *placedIndex, sign int) {
 	t.shards += sign * len(p.index.Shards)
 	for _, shard := range p.index.Shards {
 		for _, c := range shard.Copies {
-			at := stateAt(c.State)
-			if p.index.Closed {
-				at = atClosed
-			}
-			t.copies[at] += sign
+			t.copies[c.State] += sign
 		}
 	}
-}
-
-func stateAt(s CopyState) int {
-	switch s {
-	case Started:
-		return atStarted
-	case Relocating:
-		return atRelocating
-	case Initializing:
-		return atInitializing
-	case Unassigned:
-		return atUnassigned
-	}
-	return atOther
-}
-
-// servedBy lists the nodes with a serving copy of an index, each once.
-func servedBy(p *placedIndex) []string {
-	if p == nil || p.index.Closed {
-		return nil
-	}
-	nodes := make([]string, 0, 8)
-	for _, shard := range p.index.Shards {
-		for _, c := range shard.Copies {
-			if c.Serving() && !slices.Contains(nodes, c.Node) {
-				nodes = append(nodes, c.Node)
-			}
-		}
-	}
-	return nodes
 }
 
 // each visits all indices until visit returns false: none if there is no table.
@@ -175,13 +127,4 @@ func (t *table) each(visit func(*placedIndex) bool) {
 			return
 		}
 	}
-}
-
-// heldBy visits indices of which a node has a serving copy, starting anywhere, until
-// visit returns false or there were limit.
-func (t *table) heldBy(node string, limit int, visit func(*placedIndex) bool) {
-	t.held.draw(node, limit, func(index string) bool {
-		p := t.get(index)
-		return p == nil || visit(p)
-	})
 }

@@ -199,7 +199,7 @@ func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 		return c.resolved.Remove(t)
 	}
 	c.missing.Remove(t)
-	l := &target{Resolved: *found}
+	l := &target{Resolved: *found, names: found.Indices()}
 	if before, ok := c.resolved.Peek(t); ok {
 		if before.same(found) {
 			before.Version, before.At, before.Took = found.Version, found.At, found.Took
@@ -293,7 +293,7 @@ func (c *Targets) usedSince(since time.Time, names map[string]bool) {
 	defer c.mu.Unlock()
 	for _, l := range c.resolved.Values() {
 		if l.usedAt.Load() >= since.Unix() {
-			for _, name := range l.Indices() {
+			for _, name := range l.names {
 				names[name] = true
 			}
 		}

@@ -11,12 +11,11 @@ import (
 const UseExpiry = 5 * time.Minute
 
 // indexUse is what stays of an index while its placement changes: when it was last
-// searched, and where it stands among what nodes hold.
+// searched.
 type indexUse struct {
 	index  string
 	at     atomic.Int64 // Snapshot.stamp of the last search, 0 if there was none
 	listed atomic.Bool  // is in a list of what is in use
-	places []place      // guarded by holdings.mu
 }
 
 // mark says that the index is searched, or written to in bulks. It writes once a second at most: readers

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,14 +109,17 @@ func (c *Checker) asked(ctx context.Context, via *url.URL, questions []poll.Ques
 	return errs
 }
 
-// sample returns an index that is searched or could be; empty if none is known.
-func sample(s *cluster.Snapshot) string {
+// sample returns an index that is searched or could be; empty if none is known. A hidden one, to which few accounts have a right, is
+// the last choice.
+func sample(s *cluster.Snapshot) (index string) {
 	for i := range s.Nodes {
-		if shard, ok := s.AnyServed(i); ok {
+		shard, ok := s.AnyServed(i)
+		if ok && !shard.Hidden() {
 			return shard.Index
 		}
+		index = cmp.Or(index, shard.Index)
 	}
-	return ""
+	return index
 }
 
 // privileges asks Elasticsearch; known is false where it has no security.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
-	"reflect"
 	"slices"
 	"time"
 
@@ -160,11 +159,7 @@ func (p *Poller) discover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unsupported, closed := p.listLeftAlone(ctx, from, found, state.Version)
-	p.discovered(found, nodes, new(state.members()), unsupported)
-	if closed != nil {
-		p.store.Closed(found.ClusterUUID, closed)
-	}
+	p.discovered(found, nodes, new(state.members()), p.listLeftAlone(ctx, from, found, state.Version))
 	return nil
 }
 
@@ -230,10 +225,10 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 }
 
 // discovered takes in what was found out about engine and nodes, which are sorted by id.
-func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present *membership, unsupported map[string]bool) {
+func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present *membership, leftAlone map[string]cluster.Miss) {
 	p.endpoints.use(nodes)
 	p.members.Store(present)
-	if !p.store.Discovered(*found, nodes, unsupported) {
+	if !p.store.Discovered(*found, nodes, leftAlone) {
 		return
 	}
 	hint(p.remeasure)
@@ -243,19 +238,13 @@ func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, pres
 }
 
 // DiscoveredByRelay takes in what a relay tells of engine and nodes, with their addresses by id.
-func (p *Poller) DiscoveredByRelay(found *cluster.Identity, nodes []*cluster.Node, addresses map[string]string, unsupported map[string]bool) {
+func (p *Poller) DiscoveredByRelay(found *cluster.Identity, nodes []*cluster.Node, addresses map[string]string, leftAlone map[string]cluster.Miss) {
 	if p.o.Static {
 		addresses = nil
 	}
 	slices.SortFunc(nodes, cluster.ByID)
 	p.addresses.assign(nodes, addresses)
-	before := p.nodesBefore()
-	for i, n := range nodes {
-		if same := before[n.ID]; reflect.DeepEqual(same, n) {
-			nodes[i] = same
-		}
-	}
-	p.discovered(found, nodes, nil, unsupported)
+	p.discovered(found, nodes, nil, leftAlone)
 }
 
 func (p *Poller) nodesBefore() map[string]*cluster.Node {
@@ -282,13 +271,13 @@ type leftAlone struct {
 // cannot be had, is that what was known stays: not knowing costs speed on such indices, not results.
 // That an index is closed is told by a setting of the engines' own, which they make when they
 // close it and remove when they open it.
-func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) (unsupported, closed map[string]bool) {
+func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) map[string]cluster.Miss {
 	known, started := &p.leftAlone, time.Now()
 	if known.uuid != of.ClusterUUID {
 		*known = leftAlone{uuid: of.ClusterUUID}
 	}
 	if !p.outdated(known.version, version) || started.Before(known.after) {
-		return nil, nil
+		return nil
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
@@ -296,21 +285,18 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.I
 	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath(of.Engine), Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
 	known.after = started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	known.version = version
-	unsupported, closed = map[string]bool{}, map[string]bool{}
+	found := map[string]cluster.Miss{}
 	for index, a := range answer {
-		switch a.Settings["index.store.type"] {
-		case "remote_snapshot", "snapshot":
-			unsupported[index] = true
-		}
-		if a.Settings["index.warm"] == "true" {
-			unsupported[index] = true
-		}
-		if a.Settings["index.verified_before_close"] == "true" {
-			closed[index] = true
+		store := a.Settings["index.store.type"]
+		switch {
+		case a.Settings["index.verified_before_close"] == "true":
+			found[index] = cluster.MissClosed
+		case store == "remote_snapshot", store == "snapshot", a.Settings["index.warm"] == "true":
+			found[index] = cluster.MissUnsupported
 		}
 	}
-	return unsupported, closed
+	return found
 }

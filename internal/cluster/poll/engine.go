@@ -181,6 +181,8 @@ func parseInfo(r io.Reader) (*cluster.Identity, error) {
 	e := cluster.Engine{Distribution: v.Distribution, Version: v.Number, BuildFlavor: v.BuildFlavor}
 	switch {
 	case v.Distribution == cluster.OpenSearch:
+	case v.Distribution == "" && answer.Tagline == "The OpenSearch Project: https://opensearch.org/":
+		e.Distribution = cluster.OpenSearch // with the version of an Elasticsearch: compatibility.override_main_response_version
 	case v.Distribution == "" && answer.Tagline == "You Know, for Search":
 		e.Distribution = cluster.Elasticsearch
 	default:

@@ -40,24 +40,8 @@ func eachElement(dec *json.Decoder, element func() error) error {
 	return expectDelim(dec, ']')
 }
 
-// skipValue reads a value that is of no interest.
-func skipValue(dec *json.Decoder) error {
-	for depth := 0; ; {
-		token, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return nil
-		}
-	}
-}
+// skipValue reads a value that is of no interest. There is none where the answer is filtered.
+func skipValue(dec *json.Decoder) error { return dec.Decode(new(json.RawMessage)) }
 
 func expectDelim(dec *json.Decoder, want json.Delim) error {
 	token, err := dec.Token()

@@ -61,13 +61,9 @@ func aliasPath(e cluster.Engine, index string) string {
 }
 
 func layoutPath(e cluster.Engine, name string) string {
-	const index = "metadata.indices.*."
-	fields := []string{
-		index + "routing_num_shards", index + "settings.index.number_of_shards", index + "settings.index.routing_partition_size",
-		index + "settings.index.number_of_virtual_shards",
-		index + "settings.index.replication.type", index + "settings.index.mode", index + "settings.index.routing_path",
-	}
-	return "_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=" + strings.Join(fields, ",")
+	const of = "settings.index."
+	return metadataPath(e, name, "routing_num_shards", of+"number_of_shards", of+"routing_partition_size", of+"number_of_virtual_shards",
+		of+"replication.type", of+"mode", of+"routing_path")
 }
 
 // parseLayouts reads the layouts in the metadata of a cluster state.

@@ -169,7 +169,7 @@ func TestLocateWithoutCopies(t *testing.T) {
 	_, miss = cluster.NewSnapshot(c).Locate(doc)
 	require.Equal(t, cluster.MissShardUnavailable, miss)
 	c.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})}
-	c.Unsupported = map[string]bool{"a": true}
+	c.LeftAlone = map[string]cluster.Miss{"a": cluster.MissUnsupported}
 	_, miss = cluster.NewSnapshot(c).Locate(doc)
 	require.Equal(t, cluster.MissUnsupported, miss)
 	c.Engine.BuildFlavor = "serverless"

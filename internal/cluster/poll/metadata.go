@@ -55,7 +55,7 @@ func (p *Poller) readIndex(ctx context.Context, s *cluster.Snapshot, name string
 // readMetadata reads the metadata of what a name stands for: of each index these fields, its
 // state, aliases and routing shards. It also returns the names of these indices.
 func (p *Poller) readMetadata(ctx context.Context, name string, fields ...string) ([]byte, map[string]json.RawMessage, error) {
-	body, err := p.readRaw(ctx, kindMetadata, metadataPath(p.engine(), name, fields))
+	body, err := p.readRaw(ctx, kindMetadata, metadataPath(p.engine(), name, append([]string{"state", "aliases", "routing_num_shards"}, fields...)...))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,11 +88,8 @@ func (p *Poller) readRaw(ctx context.Context, kind Kind, path string) (body []by
 	return body, err
 }
 
-func metadataPath(e cluster.Engine, name string, fields []string) string {
-	var path strings.Builder
-	path.WriteString("_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=metadata.indices.*.state")
-	for _, field := range append([]string{"aliases", "routing_num_shards"}, fields...) {
-		path.WriteString(",metadata.indices.*." + field)
-	}
-	return path.String()
+// metadataPath asks for fields of the indices that a name stands for.
+func metadataPath(e cluster.Engine, name string, fields ...string) string {
+	const of = "metadata.indices.*."
+	return "_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=" + of + strings.Join(fields, ","+of)
 }

@@ -62,22 +62,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // sourceIs says where what is known comes from.
-func (m *metrics) sourceIs(now string) {
-	for _, source := range []string{FromRelay, FromPolls} {
-		value := 0.0
-		if source == now {
-			value = 1
-		}
-		m.source.WithLabelValues(source).Set(value)
-	}
-}
+func (m *metrics) sourceIs(now string) { setOne(m.source, now, FromRelay, FromPolls) }
 
 func (m *metrics) stateIs(now State) {
-	for _, s := range []State{StateConnecting, StateOK, StateUnreachable, StateUnauthorized, StateNotAnEngine, StateNoShardsAPI} {
-		value := 0.0
-		if s == now {
-			value = 1
+	setOne(m.state, now, StateConnecting, StateOK, StateUnreachable, StateUnauthorized, StateNotAnEngine, StateNoShardsAPI)
+}
+
+// setOne sets the series of one of these values of a label to 1, and those of the others to 0.
+func setOne[T ~string](g *prometheus.GaugeVec, one T, all ...T) {
+	for _, value := range all {
+		is := 0.0
+		if value == one {
+			is = 1
 		}
-		m.state.WithLabelValues(string(s)).Set(value)
+		g.WithLabelValues(string(value)).Set(is)
 	}
 }

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -83,10 +84,7 @@ func (b *statusBoard) report(t task, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.errs[t] = err
-	worst := b.errs[discovering]
-	if worst == nil {
-		worst = b.errs[placing]
-	}
+	worst := cmp.Or(b.errs[:]...)
 	state, text := stateOf(worst), ""
 	if worst != nil {
 		text = worst.Error()

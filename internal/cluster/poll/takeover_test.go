@@ -175,9 +175,8 @@ func TestWhatARelayToldToBeLeftAloneStays(t *testing.T) {
 	seed, err := url.Parse(f.Nodes[0].Server.URL)
 	require.NoError(t, err)
 	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
-	p.DiscoveredByRelay(&cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1"}}, nil, map[string]bool{"mounted": true})
+	p.DiscoveredByRelay(&cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1"}}, nil, map[string]cluster.Miss{"mounted": cluster.MissUnsupported, "shut": cluster.MissClosed})
 	shut := clustertest.Index("shut", []string{"n1"})
-	shut.Closed = true
 	p.store.PlacedByRelay(cluster.RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []cluster.Index{shut}, Stale: []bool{false}})
 	p.store.ContinueRelayed()
 	p.takeOver(p.Snapshot())
@@ -186,7 +185,7 @@ func TestWhatARelayToldToBeLeftAloneStays(t *testing.T) {
 		p.leftAlone.after = time.Time{}
 	}
 	require.Positive(t, f.Count("/_all/_settings/index.store.type,index.warm,index.verified_before_close"))
-	require.Equal(t, map[string]bool{"mounted": true}, p.Snapshot().Unsupported())
+	require.Equal(t, cluster.MissUnsupported, p.Snapshot().LeftAlone()["mounted"])
 	_, miss := p.Snapshot().Resolve("shut", "")
 	require.Equal(t, cluster.MissClosed, miss)
 }

@@ -241,7 +241,7 @@ func (f *feed) number(id string) int {
 
 // takeIndices notes which indices changed, came and went.
 func (f *feed) takeIndices(s *cluster.Snapshot) {
-	for index, believed := range s.Believed() {
+	for index, believed := range s.Indices() {
 		fed := f.indices[index.Name]
 		if fed != nil && fed.index == index && fed.believed == believed { // so are nearly all
 			fed.there = f.seq
@@ -297,9 +297,7 @@ func (f *feed) since(after int64) *report {
 		Placement: reportedPlacement{Version: s.Version, Source: placementSource, At: f.clock(s.PlacedAt)},
 	}
 	if f.clusterSeq > after {
-		r.Cluster = &reportedCluster{
-			Engine: s.Engine, Name: s.ClusterName, UUID: s.ClusterUUID, Nodes: reportNodes(s.Nodes), Unsupported: slices.Sorted(maps.Keys(s.Unsupported())),
-		}
+		r.Cluster = reportCluster(s)
 	}
 	r.IDsFrom, _ = slices.BinarySearch(f.idSeqs, after+1)
 	r.IDs = f.ids[r.IDsFrom:]

@@ -47,16 +47,14 @@ type Follower struct {
 	base *url.URL
 	page string
 
-	relay    string // whose report seq was the last one; empty: none was
-	seq      int64
-	epoch    time.Time // when the relay's clock was 0, by ours
-	ids      []string
-	last     map[string]*poll.Baseline // by node id
-	placedAt time.Time
-	version  int64     // of the cluster state
-	usesAt   time.Time // when the relay is to be told what is searched
-	uses     map[string]time.Time
-	telling  chan struct{} // holds one while the relay is told: it may have to ask the cluster first
+	relay   string // whose report seq was the last one; empty: none was
+	seq     int64
+	epoch   time.Time // when the relay's clock was 0, by ours
+	ids     []string
+	last    map[string]*poll.Baseline // by node id
+	usesAt  time.Time                 // when the relay is to be told what is searched
+	uses    map[string]time.Time
+	telling chan struct{} // holds one while the relay is told: it may have to ask the cluster first
 
 	own   string // uuid of the cluster that searches are sent to
 	ownAt time.Time
@@ -205,7 +203,7 @@ func (f *Follower) apply(r *report) {
 	f.tick(now, r.Now)
 	f.relay, f.seq = r.Relay, r.Seq
 	if r.Cluster != nil {
-		f.applyCluster(r.Cluster)
+		f.applyCluster(r.Cluster, r.Indices)
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
@@ -253,29 +251,38 @@ func (f *Follower) id(number int) string {
 	return f.ids[number]
 }
 
-// applyCluster takes in engine and nodes.
-func (f *Follower) applyCluster(r *reportedCluster) {
+// applyCluster takes in engine and nodes, and which indices are left alone. A relay of the version before tells which are
+// closed where it tells of them.
+func (f *Follower) applyCluster(r *reportedCluster, indices []reportedIndex) {
 	nodes, urls := make([]*cluster.Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
-		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, MaxBody: told.MaxBody, Attributes: told.Attributes, Leaving: told.Leaving}
+		nodes[i] = &told.Node
 		if told.URL != "" {
 			urls[told.ID] = told.URL
 		}
 	}
-	unsupported := map[string]bool{}
+	leftAlone := map[string]cluster.Miss{}
 	for _, index := range r.Unsupported {
-		unsupported[index] = true
+		leftAlone[index] = cluster.MissUnsupported
 	}
-	f.p.DiscoveredByRelay(&cluster.Identity{Engine: r.Engine, ClusterName: r.Name, ClusterUUID: r.UUID}, nodes, urls, unsupported)
+	for _, index := range r.Closed {
+		leftAlone[index] = cluster.MissClosed
+	}
+	for _, index := range indices {
+		if index.Closed {
+			leftAlone[index.Name] = cluster.MissClosed
+		}
+	}
+	f.p.DiscoveredByRelay(&cluster.Identity{Engine: r.Engine, ClusterName: r.Name, ClusterUUID: r.UUID}, nodes, urls, leftAlone)
 }
 
 // applyPlacement takes in where the copies are.
 func (f *Follower) applyPlacement(r *report) {
 	at := f.time(min(r.Placement.At, r.Now))
-	if !r.Full && len(r.Indices)+len(r.Gone) == 0 && r.Placement.Version == f.version && at.Sub(f.placedAt) < f.p.Options().PlacementInterval/2 {
+	known := f.p.Snapshot()
+	if !r.Full && len(r.Indices)+len(r.Gone) == 0 && r.Placement.Version == known.Version && at.Sub(known.PlacedAt) < f.p.Options().PlacementInterval/2 {
 		return
 	}
-	f.placedAt, f.version = at, r.Placement.Version
 	told := cluster.RelayedPlacement{Version: r.Placement.Version, AsOf: at, Whole: r.Full, Gone: r.Gone}
 	told.Indices = make([]cluster.Index, len(r.Indices))
 	told.Stale = make([]bool, len(r.Indices))

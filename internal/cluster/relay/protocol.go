@@ -3,6 +3,8 @@
 package relay
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,20 +90,14 @@ type reportedCluster struct {
 	Name        string         `json:"name"`
 	UUID        string         `json:"uuid"`
 	Nodes       []reportedNode `json:"nodes"`
-	Unsupported []string       `json:"unsupported,omitempty"`
+	Unsupported []string       `json:"unsupported,omitempty"` // indices that are left alone
+	Closed      []string       `json:"closed,omitempty"`      // those of them that are closed
 }
 
-// reportedNode is a [cluster.Node].
+// reportedNode is a node and its address.
 type reportedNode struct {
-	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Roles       []string          `json:"roles"` // null: unknown
-	URL         string            `json:"url,omitempty"`
-	Processors  int               `json:"processors,omitempty"`
-	SearchQueue int               `json:"search_queue,omitempty"`
-	MaxBody     int64             `json:"max_body,omitempty"`
-	Attributes  map[string]string `json:"attributes,omitempty"`
-	Leaving     cluster.Departure `json:"leaving,omitempty"`
+	cluster.Node
+	URL string `json:"url,omitempty"`
 }
 
 type reportedPlacement struct {
@@ -116,7 +112,8 @@ const placementSource = "routing_table"
 type reportedIndex struct {
 	Name string `json:"n"`
 	// Stale says that nobody searched it, so that it may be elsewhere by now.
-	Stale  bool            `json:"x,omitempty"`
+	Stale bool `json:"x,omitempty"`
+	// Closed is what a relay of the version before tells of the index.
 	Closed bool            `json:"closed,omitempty"`
 	Shards []reportedShard `json:"s"`
 }
@@ -200,11 +197,24 @@ type reportedProbe struct {
 	Error  string `json:"error,omitempty"`
 }
 
+// reportCluster puts engine and nodes, and which indices are left alone, into the form of a report.
+func reportCluster(s *cluster.Snapshot) *reportedCluster {
+	told := &reportedCluster{
+		Engine: s.Engine, Name: s.ClusterName, UUID: s.ClusterUUID, Nodes: reportNodes(s.Nodes), Unsupported: slices.Sorted(maps.Keys(s.LeftAlone())),
+	}
+	for _, index := range told.Unsupported {
+		if s.LeftAlone()[index] == cluster.MissClosed {
+			told.Closed = append(told.Closed, index)
+		}
+	}
+	return told
+}
+
 // reportNodes puts nodes into the form of a report.
 func reportNodes(nodes []*cluster.Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, MaxBody: n.MaxBody, Attributes: n.Attributes, Leaving: n.Leaving}
+		out[i].Node = *n
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}
@@ -215,7 +225,7 @@ func reportNodes(nodes []*cluster.Node) []reportedNode {
 // reportIndex puts the placement of an index into the form of a report; number
 // returns the place of a node id in the list of ids.
 func reportIndex(index *cluster.Index, number func(id string) int) reportedIndex {
-	out := reportedIndex{Name: index.Name, Closed: index.Closed, Shards: make([]reportedShard, len(index.Shards))}
+	out := reportedIndex{Name: index.Name, Shards: make([]reportedShard, len(index.Shards))}
 	for i, shard := range index.Shards {
 		copies := make([]reportedCopy, len(shard.Copies))
 		for j, c := range shard.Copies {
@@ -231,7 +241,7 @@ func reportIndex(index *cluster.Index, number func(id string) int) reportedIndex
 
 // index is the inverse of reportIndex; id returns the node id at a place.
 func (r reportedIndex) index(id func(number int) string) cluster.Index {
-	index := cluster.Index{Name: strings.Clone(r.Name), Closed: r.Closed, Shards: make([]cluster.Shard, len(r.Shards))}
+	index := cluster.Index{Name: strings.Clone(r.Name), Shards: make([]cluster.Shard, len(r.Shards))}
 	for i, shard := range r.Shards {
 		copies := make([]cluster.Copy, len(shard.Copies))
 		for j, c := range shard.Copies {

@@ -329,7 +329,7 @@ func TestReportsAddUp(t *testing.T) {
 // believedOf returns where all indices are that can be believed.
 func believedOf(s *cluster.Snapshot) map[string]cluster.Index {
 	all := map[string]cluster.Index{}
-	for index, believed := range s.Believed() {
+	for index, believed := range s.Indices() {
 		if believed {
 			all[index.Name] = *index
 		}

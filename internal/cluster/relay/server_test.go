@@ -119,7 +119,7 @@ func TestReadersAreBounded(t *testing.T) {
 	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
 	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
 	w.server.readers = make(chan struct{}, 1)
-	w.server.patience = 50 * time.Millisecond
+	w.server.patience = 2 * time.Second // a client on a busy machine begins to read in less
 	body, err := w.server.feed.next(t.Context(), "", 0)
 	require.NoError(t, err)
 	client, server := net.Pipe()

@@ -21,7 +21,7 @@ func goodReport(change func(r *report)) *report {
 		Version: relayVersion, Relay: "relay", Seq: 1, Full: true, Now: 1000, IDs: []string{"n1", "n2"},
 		Cluster: &reportedCluster{
 			Engine: cluster.Engine{Distribution: cluster.OpenSearch, Version: "3.6.0", Major: 3, Minor: 6}, Name: "c", UUID: "u",
-			Nodes: []reportedNode{{ID: "n1", Name: "one", URL: "https://n1:9200"}, {ID: "n2", Name: "two", URL: "https://n2:9200"}},
+			Nodes: []reportedNode{{cluster.Node{ID: "n1", Name: "one"}, "https://n1:9200"}, {cluster.Node{ID: "n2", Name: "two"}, "https://n2:9200"}},
 		},
 		Placement: reportedPlacement{Version: 7, At: 900},
 		Indices: []reportedIndex{
@@ -115,6 +115,22 @@ func TestReportsAreValidated(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(cluster.NewSnapshot(cluster.Contents{Nodes: f.p.Snapshot().Nodes, Indices: []cluster.Index{*placed}}), "b", ""))
 		})
+	}
+}
+
+// Which indices are left alone a relay tells with the nodes, one of the version before which are closed with these.
+func TestIndicesThatARelayTellsToLeaveAlone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(r *report){
+		"now":    func(r *report) { r.Cluster.Unsupported, r.Cluster.Closed = []string{"a", "b"}, []string{"a"} },
+		"before": func(r *report) { r.Cluster.Unsupported, r.Indices[0].Closed = []string{"b"}, true },
+	} {
+		f := testFollower(new([]cluster.NodeStats))
+		require.NoError(t, f.take(t, goodReport(change)), name)
+		require.Equal(t, map[string]cluster.Miss{"a": cluster.MissClosed, "b": cluster.MissUnsupported}, f.p.Snapshot().LeftAlone(), name)
+		told := reportCluster(f.p.Snapshot())
+		require.Equal(t, []string{"a", "b"}, told.Unsupported, name)
+		require.Equal(t, []string{"a"}, told.Closed, name)
 	}
 }
 
