@@ -156,7 +156,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.logs.drop(logs)
 		return err
 	}
-	a.logs.use(logs)
+	a.logs.use(a.cfg.Logs, logs)
 	a.current.Load().start(ctx)
 	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)

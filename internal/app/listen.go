@@ -82,9 +82,9 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Logger:   o.Logger,
 		Version:  o.Version,
 		Switches: map[string]admin.Switch{
-			"routing":   newSwitch(proxy.Modes(), a.Mode, a.SetMode),
-			"bulk":      newSwitch(proxy.Modes(), a.BulkMode, a.SetBulkMode),
-			"admission": newSwitch(admission.Modes(), a.AdmissionMode, a.SetAdmissionMode),
+			"routing":   newSwitch(a, proxy.Modes(), (*proxy.Proxy).Mode, (*proxy.Proxy).SetMode),
+			"bulk":      newSwitch(a, proxy.Modes(), (*proxy.Proxy).BulkMode, (*proxy.Proxy).SetBulkMode),
+			"admission": newSwitch(a, admission.Modes(), (*proxy.Proxy).AdmissionMode, (*proxy.Proxy).SetAdmissionMode),
 		},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
@@ -135,13 +135,12 @@ func serverTLS(key string, t config.ServerTLS, protocols []string, files *rotati
 		return nil, fmt.Errorf("%s.client_ca_file: %w", key, err)
 	}
 	base.ClientAuth = tls.RequireAndVerifyClientCert
-	outer := base.Clone()
-	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := base.Clone()
 		c.ClientCAs = authorities.get()
 		return c, nil
 	}
-	return outer, nil
+	return base, nil
 }
 
 func (l *listener) bind(ctx context.Context) error {
@@ -215,17 +214,22 @@ func (l *listener) close() {
 	}
 }
 
-// newSwitch returns the switch of a mode as the admin listener has it.
-func newSwitch[M ~string](modes []M, get func() M, set func(M) error) admin.Switch {
+// newSwitch returns the switch of a mode as the admin listener has it. What it sets holds until it is switched again, or
+// a reload changes the key of the mode.
+func newSwitch[M ~string](a *App, modes []M, get func(*proxy.Proxy) M, set func(*proxy.Proxy, M) error) admin.Switch {
 	names := make([]string, len(modes))
 	for i, m := range modes {
 		names[i] = string(m)
 	}
-	return admin.Switch{Modes: names, Get: func() string { return string(get()) }, Set: func(mode string) error {
-		err := set(M(mode))
-		if errors.Is(err, proxy.ErrNoTarget) {
-			return admin.Unconfigured(err.Error())
-		}
-		return err
-	}}
+	return admin.Switch{
+		Modes: names,
+		Get:   func() string { return string(get(a.current.Load().proxy)) },
+		Set: func(mode string) error {
+			err := a.change(func(p *proxy.Proxy) error { return set(p, M(mode)) })
+			if errors.Is(err, proxy.ErrNoTarget) {
+				return admin.Unconfigured(err.Error())
+			}
+			return err
+		},
+	}
 }
