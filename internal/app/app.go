@@ -69,6 +69,7 @@ type App struct {
 	logs     *requestLogs
 	books    bulk.Books // of bulks; they outlive a reload
 
+	requests atomic.Int64 // being served
 	delay    delay
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
@@ -234,6 +235,9 @@ func (a *App) stop(ctx context.Context) error {
 	graced, cancel := context.WithTimeout(ctx, limits.ShutdownGrace)
 	defer cancel()
 	err := a.data.shutdown(graced)
+	if err != nil {
+		a.awaitRequests()
+	}
 	a.logs.close()
 	a.stopRecorder()
 	a.current.Load().stop()

@@ -12,8 +12,8 @@ import (
 	"sidestep/internal/record"
 )
 
-// logGrace is how long a stop or a reload waits for the last lines of a log, and a stop for the
-// records of spikes.
+// logGrace is how long a stop or a reload waits for the last lines of a log, and a stop for the end of requests that
+// were cut off, and for the records of spikes.
 const logGrace = 5 * time.Second
 
 // Names of the logs: label values of their metrics, and keys in the configuration.
