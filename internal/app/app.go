@@ -122,10 +122,10 @@ func New(cfg config.Config, o Options) (*App, error) {
 		return nil, err
 	}
 	a.access.Store(access)
-	if a.data, err = newDataListener(cfg, a, o.Logger); err != nil {
+	if a.data, err = a.newDataListener(); err != nil {
 		return nil, err
 	}
-	if a.admin, err = newAdminListener(cfg, a, o); err != nil {
+	if a.admin, err = a.newAdminListener(); err != nil {
 		return nil, err
 	}
 	return a, nil
