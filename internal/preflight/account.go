@@ -207,7 +207,7 @@ func (c *Checker) judged(engine cluster.Engine, q poll.Question, err error) (fou
 	case no.forbidden() && strings.Contains(no.body, "cluster_block_exception"): // nobody may
 	case no.forbidden():
 		return []Finding{lack(engine, q.Kind, no)}, false
-	case no.indexGone(): // since then: the account was let through
+	case no.indexGone(): // deleted since: the account was let through
 	case q.Kind == "info" && no.status < http.StatusInternalServerError: // not every build of Elasticsearch serves GET /
 	default:
 		return nil, true
