@@ -91,29 +91,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return serve(sidestep, logger, reloads)
 }
 
+// command is a sub-command. It returns the exit code.
+type command func(args []string, stdout, stderr io.Writer) int
+
 // commandOf returns the sub-command of this name, nil if there is none.
-func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
-	switch name {
-	case "demo", "lab":
-		return moved(name)
-	case "top":
-		return runTop
-	case "explain":
-		return runExplain
-	case "check":
-		return runCheck
-	case "spikes":
-		return runSpikes
-	case "drain":
-		return runDrain
-	case "version":
-		return printVersion
-	}
-	return nil
+func commandOf(name string) command {
+	return map[string]command{
+		"top": runTop, "explain": runExplain, "check": runCheck, "spikes": runSpikes, "drain": runDrain, "version": printVersion,
+		"demo": moved("demo"), "lab": moved("lab"),
+	}[name]
 }
 
 // moved answers a sub-command that sidestep-lab has now. For one release.
-func moved(name string) func(args []string, stdout, stderr io.Writer) int {
+func moved(name string) command {
 	return func(_ []string, _, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidestep: %s is a sub-command of sidestep-lab: run sidestep-lab %s\n", name, name)
 		return exitUsage

@@ -17,9 +17,11 @@ func newAccess(cfg config.Admin, inherited net.Listener, files *rotation) (*admi
 	if inherited != nil {
 		address = inherited.Addr().String()
 	}
+	host, _, _ := net.SplitHostPort(cfg.Listen)
+	machine, _ := os.Hostname() // an empty name is that of no page
 	local := config.Loopback(address) || inherited != nil && inherited.Addr().Network() == "unix"
 	access := &admin.Access{
-		Hosts:    slices.Concat(cfg.AllowedHosts, ownNames(cfg.Listen)),
+		Hosts:    append(slices.Clone(cfg.AllowedHosts), host, machine),
 		Open:     local || cfg.TLS.ClientCAFile != "",
 		Profiles: cfg.Profiles,
 	}
@@ -47,11 +49,4 @@ func tokenIn(key, file string, files *rotation) (func() string, error) {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	return token.get, nil
-}
-
-// ownNames returns the names that the machine and the address have.
-func ownNames(address string) []string {
-	host, _, _ := net.SplitHostPort(address)
-	machine, _ := os.Hostname() // without one the others remain
-	return slices.DeleteFunc([]string{host, machine}, func(name string) bool { return name == "" })
 }

@@ -26,12 +26,3 @@ func admissionOptions(a config.Admission, clients int) proxy.Admission {
 	}
 	return o
 }
-
-// AdmissionMode returns the current mode of admission.
-func (a *App) AdmissionMode() admission.Mode { return a.current.Load().proxy.AdmissionMode() }
-
-// SetAdmissionMode switches the mode of admission, until it is switched again or a reload
-// changes admission.mode.
-func (a *App) SetAdmissionMode(mode admission.Mode) error {
-	return a.change(func(p *proxy.Proxy) error { return p.SetAdmissionMode(mode) })
-}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	simcluster "sidestep/internal/sim/cluster"
 )
@@ -36,17 +35,17 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 		return len(nodes) == 2 && nodes[0].Limit != nil && *nodes[0].Limit == 8
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, s.get(s.adminURL("/metrics")).body, `sidestep_admission_admitted_total{class="vip"} 0`)
-	refused, err := ask(t, s.client, "PUT "+s.adminURL("/-/admission"), `{"mode":"target"}`)
-	require.NoError(t, err)
+	refused := s.admin("PUT /-/admission", `{"mode":"target"}`)
 	require.Equal(t, http.StatusConflict, refused.status)
 	require.Contains(t, refused.body, "admission.target_response_time")
-	require.NoError(t, s.SetAdmissionMode(admission.Observe))
+	const observe = `{"mode":"observe"}`
+	require.Equal(t, http.StatusOK, s.admin("PUT /-/admission", observe).status)
 	cfg.Admission.Min = 2
 	require.NoError(t, s.Reload(cfg))
-	require.Equal(t, admission.Observe, s.AdmissionMode())
+	require.JSONEq(t, observe, s.admin("GET /-/admission", "").body)
 	cfg.Admission.Mode = "off"
 	require.NoError(t, s.Reload(cfg))
-	require.Equal(t, admission.Off, s.AdmissionMode())
+	require.JSONEq(t, off, s.admin("GET /-/admission", "").body)
 }
 
 // Writes are shown while searches are not admitted by it.

@@ -69,6 +69,7 @@ type App struct {
 	logs     *requestLogs
 	books    bulk.Books // of bulks; they outlive a reload
 
+	requests atomic.Int64 // being served
 	delay    delay
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
@@ -121,10 +122,10 @@ func New(cfg config.Config, o Options) (*App, error) {
 		return nil, err
 	}
 	a.access.Store(access)
-	if a.data, err = newDataListener(cfg, a, o.Logger); err != nil {
+	if a.data, err = a.newDataListener(); err != nil {
 		return nil, err
 	}
-	if a.admin, err = newAdminListener(cfg, a, o); err != nil {
+	if a.admin, err = a.newAdminListener(); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -156,7 +157,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.logs.drop(logs)
 		return err
 	}
-	a.logs.use(logs)
+	a.logs.use(a.cfg.Logs, logs)
 	a.current.Load().start(ctx)
 	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)
@@ -234,6 +235,9 @@ func (a *App) stop(ctx context.Context) error {
 	graced, cancel := context.WithTimeout(ctx, limits.ShutdownGrace)
 	defer cancel()
 	err := a.data.shutdown(graced)
+	if err != nil {
+		a.awaitRequests()
+	}
 	a.logs.close()
 	a.stopRecorder()
 	a.current.Load().stop()

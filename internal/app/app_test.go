@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -196,6 +197,7 @@ func TestStopCutsOffAfterTheGrace(t *testing.T) {
 	defer close(u.holding)
 	cfg := settings(u.URL)
 	cfg.Limits.ShutdownGrace = 50 * time.Millisecond
+	cfg.Logs.Access.Output = filepath.Join(t.TempDir(), "access.log")
 	a, err := app.New(cfg, app.Options{})
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))
@@ -207,6 +209,9 @@ func TestStopCutsOffAfterTheGrace(t *testing.T) {
 	require.ErrorContains(t, err, "listen: requests were still in flight")
 	require.Equal(t, err, a.Stop(context.Background()), "a second Stop returns the same")
 	require.NotEqual(t, "released", (<-answers).body)
+	logged := lines(t, cfg.Logs.Access.Output)
+	require.Len(t, logged, 1, "what is cut off is logged, too")
+	require.Equal(t, "/held", logged[0]["path"])
 }
 
 // The engine answers these itself; a ServeMux or the server would not let them

@@ -89,12 +89,3 @@ func (a *App) keepSlots(cfg config.Bulk) []*config.Problem {
 	}
 	return problems
 }
-
-// BulkMode returns the current mode of bulks.
-func (a *App) BulkMode() proxy.Mode { return a.current.Load().proxy.BulkMode() }
-
-// SetBulkMode switches the mode of bulks, until it is switched again or a reload changes
-// bulk.mode.
-func (a *App) SetBulkMode(mode proxy.Mode) error {
-	return a.change(func(p *proxy.Proxy) error { return p.SetBulkMode(mode) })
-}

@@ -55,7 +55,16 @@ func (a *App) SkipDrain() bool { return a.delay.skip() }
 // because of it.
 func (a *App) closing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		a.requests.Add(1)
+		defer a.requests.Add(-1)
 		next(&closingWriter{w, a}, r)
+	}
+}
+
+// awaitRequests waits until the requests end that were cut off: they are logged then, and a write goes on for a second.
+func (a *App) awaitRequests() {
+	for end := time.Now().Add(logGrace); a.requests.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }
 

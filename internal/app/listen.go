@@ -48,9 +48,9 @@ type listener struct {
 	served  sync.WaitGroup
 }
 
-func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
-	l := &listener{key: "listen", address: cfg.Listen, patient: true, bound: a.options.Sockets.Data}
-	l.server, l.stopping = newServer(cfg, logger)
+func (a *App) newDataListener() (*listener, error) {
+	l := &listener{key: "listen", address: a.cfg.Listen, patient: true, bound: a.options.Sockets.Data}
+	l.server, l.stopping = a.newServer()
 	l.server.Handler = a.closing(func(w http.ResponseWriter, r *http.Request) {
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
@@ -58,7 +58,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 	// The engine answers "OPTIONS *".
 	l.server.DisableGeneralOptionsHandler = true
 	negotiated := []string{http1}
-	if streams := cfg.Limits.ConcurrentStreams; streams > 0 {
+	if streams := a.cfg.Limits.ConcurrentStreams; streams > 0 {
 		negotiated = []string{http2, http1}
 		l.server.Protocols.SetHTTP2(true)
 		l.server.Protocols.SetUnencryptedHTTP2(true)
@@ -67,24 +67,24 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 	// No IdleTimeout: the engines do not close idle connections either, and clients with
 	// connection pools rely on it.
 	var err error
-	l.server.TLSConfig, err = serverTLS("listen_tls", cfg.ListenTLS, negotiated, a.files)
+	l.server.TLSConfig, err = serverTLS("listen_tls", a.cfg.ListenTLS, negotiated, a.files)
 	return l, err
 }
 
-func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
-	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, bound: o.Sockets.Admin}
-	l.server, l.stopping = newServer(cfg, o.Logger)
+func (a *App) newAdminListener() (*listener, error) {
+	l := &listener{key: "admin.listen", address: a.cfg.Admin.Listen, bound: a.options.Sockets.Admin}
+	l.server, l.stopping = a.newServer()
 	l.server.IdleTimeout, l.server.ReadTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience, adminPatience
 	l.server.Handler = admin.New(admin.Options{
 		Service:  service{a},
 		Access:   func() admin.Access { return *a.access.Load() },
-		Gatherer: o.Registry,
-		Logger:   o.Logger,
-		Version:  o.Version,
+		Gatherer: a.options.Registry,
+		Logger:   a.logger,
+		Version:  a.options.Version,
 		Switches: map[string]admin.Switch{
-			"routing":   newSwitch(proxy.Modes(), a.Mode, a.SetMode),
-			"bulk":      newSwitch(proxy.Modes(), a.BulkMode, a.SetBulkMode),
-			"admission": newSwitch(admission.Modes(), a.AdmissionMode, a.SetAdmissionMode),
+			"routing":   newSwitch(a, proxy.Modes(), (*proxy.Proxy).Mode, (*proxy.Proxy).SetMode),
+			"bulk":      newSwitch(a, proxy.Modes(), (*proxy.Proxy).BulkMode, (*proxy.Proxy).SetBulkMode),
+			"admission": newSwitch(a, admission.Modes(), (*proxy.Proxy).AdmissionMode, (*proxy.Proxy).SetAdmissionMode),
 		},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
@@ -92,21 +92,21 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Quit: l.stopping.Done(),
 	})
 	var err error
-	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, a.files)
+	l.server.TLSConfig, err = serverTLS("admin.tls", a.cfg.Admin.TLS, []string{http1}, a.files)
 	return l, err
 }
 
 // newServer returns a server for HTTP/1.1, and what ends when that begins to shut down. It has no ReadTimeout or
 // WriteTimeout, as bulks are large and searches may take long.
-func newServer(cfg config.Config, logger *slog.Logger) (*http.Server, context.Context) {
+func (a *App) newServer() (*http.Server, context.Context) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	stopping, stop := context.WithCancel(context.Background())
 	server := &http.Server{
 		Protocols:         protocols,
-		ReadHeaderTimeout: cfg.Limits.ReadHeaderTimeout,
+		ReadHeaderTimeout: a.cfg.Limits.ReadHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelWarn),
 	}
 	server.RegisterOnShutdown(stop)
 	return server, stopping
@@ -135,13 +135,12 @@ func serverTLS(key string, t config.ServerTLS, protocols []string, files *rotati
 		return nil, fmt.Errorf("%s.client_ca_file: %w", key, err)
 	}
 	base.ClientAuth = tls.RequireAndVerifyClientCert
-	outer := base.Clone()
-	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := base.Clone()
 		c.ClientCAs = authorities.get()
 		return c, nil
 	}
-	return outer, nil
+	return base, nil
 }
 
 func (l *listener) bind(ctx context.Context) error {
@@ -215,17 +214,22 @@ func (l *listener) close() {
 	}
 }
 
-// newSwitch returns the switch of a mode as the admin listener has it.
-func newSwitch[M ~string](modes []M, get func() M, set func(M) error) admin.Switch {
+// newSwitch returns the switch of a mode as the admin listener has it. What it sets holds until it is switched again, or
+// a reload changes the key of the mode.
+func newSwitch[M ~string](a *App, modes []M, get func(*proxy.Proxy) M, set func(*proxy.Proxy, M) error) admin.Switch {
 	names := make([]string, len(modes))
 	for i, m := range modes {
 		names[i] = string(m)
 	}
-	return admin.Switch{Modes: names, Get: func() string { return string(get()) }, Set: func(mode string) error {
-		err := set(M(mode))
-		if errors.Is(err, proxy.ErrNoTarget) {
-			return admin.Unconfigured(err.Error())
-		}
-		return err
-	}}
+	return admin.Switch{
+		Modes: names,
+		Get:   func() string { return string(get(a.current.Load().proxy)) },
+		Set: func(mode string) error {
+			err := a.change(func(p *proxy.Proxy) error { return set(p, M(mode)) })
+			if errors.Is(err, proxy.ErrNoTarget) {
+				return admin.Unconfigured(err.Error())
+			}
+			return err
+		},
+	}
 }

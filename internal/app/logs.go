@@ -12,8 +12,8 @@ import (
 	"sidestep/internal/record"
 )
 
-// logGrace is how long a stop or a reload waits for the last lines of a log, and a stop for the
-// records of spikes.
+// logGrace is how long a stop or a reload waits for the last lines of a log, and a stop for the end of requests that
+// were cut off, and for the records of spikes.
 const logGrace = 5 * time.Second
 
 // Names of the logs: label values of their metrics, and keys in the configuration.
@@ -29,8 +29,7 @@ type requestLogs struct {
 	logger  *slog.Logger
 
 	mu   sync.Mutex // guards what follows
-	cfg  config.Logs
-	logs map[string]*record.Log // by name; what is not logged is not in it
+	logs openedLogs
 }
 
 func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*requestLogs, error) {
@@ -38,46 +37,41 @@ func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*reque
 	return &requestLogs{records: record.NewRecorder(), metrics: metrics, logger: logger}, err
 }
 
-// openedLogs are the logs of a configuration that is not applied yet.
-type openedLogs struct {
-	cfg  config.Logs
-	logs map[string]*record.Log
-}
+// openedLogs are the logs of a configuration, by name; what is not logged is not among them.
+type openedLogs map[string]*record.Log
 
 // open opens the logs of cfg that are not open yet. It must be followed by use or drop.
 func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := openedLogs{cfg: cfg, logs: map[string]*record.Log{}}
-	was := map[string]string{accessLog: l.cfg.Access.Output, slowLog: l.cfg.Slow.Output}
+	next := openedLogs{}
 	for _, o := range []record.Options{
 		{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo, Metrics: l.metrics, Logger: l.logger},
 		{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn, Metrics: l.metrics, Logger: l.logger},
 	} {
-		switch o.Output {
-		case "":
-			continue
-		case was[o.Name]:
-			next.logs[o.Name] = l.logs[o.Name]
+		if o.Output == "" {
 			continue
 		}
-		opened, err := record.Open(o)
-		if err != nil {
-			l.end(next.logs, l.logs)
-			return openedLogs{}, &config.Problem{Path: "logs." + o.Name + ".output", Message: err.Error(), Cause: err}
+		log := l.logs[o.Name]
+		if log == nil || log.Output() != o.Output {
+			var err error
+			if log, err = record.Open(o); err != nil {
+				l.end(next, l.logs)
+				return nil, &config.Problem{Path: "logs." + o.Name + ".output", Message: err.Error(), Cause: err}
+			}
 		}
-		next.logs[o.Name] = opened
+		next[o.Name] = log
 	}
 	return next, nil
 }
 
-// use applies what was opened and closes what it replaces.
-func (l *requestLogs) use(next openedLogs) {
+// use applies cfg with what was opened for it, and closes what that replaces.
+func (l *requestLogs) use(cfg config.Logs, next openedLogs) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.logs
-	l.cfg, l.logs = next.cfg, next.logs
-	rules := record.Rules{Slow: l.cfg.Slow.Threshold, Keep: l.cfg.Slow.Keep, Share: l.cfg.Access.Sample}
+	l.logs = next
+	rules := record.Rules{Slow: cfg.Slow.Threshold, Keep: cfg.Slow.Keep, Share: cfg.Access.Sample}
 	if log := l.logs[accessLog]; log != nil {
 		rules.AccessLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.BriefAttrs}) }
 	}
@@ -92,11 +86,11 @@ func (l *requestLogs) use(next openedLogs) {
 func (l *requestLogs) drop(next openedLogs) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end(next.logs, l.logs)
+	l.end(next, l.logs)
 }
 
 // end writes the waiting lines of these logs and closes them, but for those to be kept.
-func (l *requestLogs) end(these, kept map[string]*record.Log) {
+func (l *requestLogs) end(these, kept openedLogs) {
 	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
 	defer cancel()
 	var ended sync.WaitGroup

@@ -23,7 +23,7 @@ func TestLogsAreEndedAtOnce(t *testing.T) {
 		cfg.Access.Output, cfg.Slow.Output = filepath.Join(t.TempDir(), "access.log"), filepath.Join(t.TempDir(), "slow.log")
 		opened, err := logs.open(cfg)
 		require.NoError(t, err)
-		logs.use(opened)
+		logs.use(cfg, opened)
 		goOn := make(chan struct{})
 		defer close(goOn)
 		for _, log := range logs.logs {

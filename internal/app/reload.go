@@ -85,20 +85,18 @@ func (a *App) reload(cfg config.Config) error {
 		return err
 	}
 	next, err := a.replacement(cfg)
-	if err != nil {
-		a.logs.drop(logs)
-		return err
-	}
-	if err := a.useTracing(cfg); err != nil {
-		if next != nil {
+	if err == nil {
+		if err = a.useTracing(cfg); err != nil && next != nil {
 			next.stop()
 		}
+	}
+	if err != nil {
 		a.logs.drop(logs)
 		return err
 	}
 	a.setLevel(cfg.Log.Level)
 	a.warn(cfg)
-	a.logs.use(logs)
+	a.logs.use(cfg.Logs, logs)
 	a.access.Store(access)
 	if old := a.swap(cfg, next); old != nil {
 		old.stop()

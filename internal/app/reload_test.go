@@ -147,10 +147,10 @@ func TestReloadOfAModeForgetsNothing(t *testing.T) {
 	}
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/bulk")).body)
 	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/admission")).body)
-	require.NoError(t, s.SetBulkMode(proxy.ModeOff))
+	require.Equal(t, http.StatusOK, s.admin("PUT /-/bulk", off).status)
 	cfg.Log.Level = "warn"
 	require.NoError(t, s.Reload(cfg))
-	require.Equal(t, proxy.ModeOff, s.BulkMode(), "the configured mode has not changed")
+	require.JSONEq(t, off, s.admin("GET /-/bulk", "").body, "the configured mode has not changed")
 }
 
 func TestReloadRefusesWhatNeedsARestart(t *testing.T) {

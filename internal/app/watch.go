@@ -28,10 +28,9 @@ type watched[T any] struct {
 	read  func() (T, error)
 
 	looking sync.Mutex // guards what follows
-	stamps  stamps     // of the files that the value is from
+	stamps  stamps     // of the files as they were read last
 	reload  int64      // the number of reloads by then
-	failure string     // the last one that was logged; empty once the files can be used
-	failed  stamps     // of the files then
+	failure string     // why they could not be used; empty if they could
 	value   atomic.Pointer[T]
 }
 
@@ -55,27 +54,27 @@ func (w *watched[T]) get() T {
 	return *w.value.Load()
 }
 
-// look reads the files again if they have changed, and if they could not be read before.
+// look reads the files again if they have changed, and if they could not be used before.
 func (w *watched[T]) look() {
 	reload, stamps := w.reloads.Load(), stampsOf(w.files)
 	changed := !stamps.equal(w.stamps)
-	if !changed && reload == w.reload {
-		w.failure = ""
+	if !changed && reload == w.reload && w.failure == "" {
 		return
 	}
+	w.stamps, w.reload = stamps, reload
 	value, err := w.read()
 	if err != nil {
-		if err.Error() != w.failure || !stamps.equal(w.failed) {
+		if changed || err.Error() != w.failure {
 			w.logger.Warn("files cannot be used, those read before stay in force", "files", w.files, "err", err)
 		}
-		w.failure, w.failed = err.Error(), stamps
+		w.failure = err.Error()
 		return
 	}
 	w.value.Store(&value)
-	w.stamps, w.reload, w.failure = stamps, reload, ""
-	if changed {
+	if changed || w.failure != "" {
 		w.logger.Info("changed files are in force", "files", w.files)
 	}
+	w.failure = ""
 }
 
 // stamps tell whether files have changed: one for each, nil for a file that is missing.

@@ -59,6 +59,20 @@ func TestAFileThatCouldNotBeReadIsReadAgain(t *testing.T) {
 	require.Equal(t, "renewed again", f.get())
 }
 
+// Who was told that a file cannot be used is told when it can, also if it is again what it was.
+func TestAFileThatIsPutBackIsTold(t *testing.T) {
+	f := newWatchedFile(t)
+	require.NoError(t, os.Rename(f.name, f.name+".old"))
+	require.Equal(t, "old", f.get())
+	require.Equal(t, 1, f.warnings())
+	require.NoError(t, os.Rename(f.name+".old", f.name))
+	require.Equal(t, "old", f.get())
+	require.Contains(t, f.log.String(), "changed files are in force")
+	require.NoError(t, os.Remove(f.name))
+	require.Equal(t, "old", f.get())
+	require.Equal(t, 2, f.warnings(), "it is away again")
+}
+
 // Files that are put in place of another may have its size and time.
 func TestAnotherFileOfTheSameSizeAndTimeIsRead(t *testing.T) {
 	f := newWatchedFile(t)

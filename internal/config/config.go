@@ -160,10 +160,7 @@ func (s Source) Parsed() *url.URL {
 	if s.URL == "" {
 		return nil
 	}
-	parsed, err := url.Parse(s.URL)
-	if err != nil {
-		return nil
-	}
+	parsed, _ := url.Parse(s.URL)
 	return parsed
 }
 
@@ -340,12 +337,6 @@ type Logs struct {
 	Slow   SlowLog   `yaml:"slow"`
 	Access AccessLog `yaml:"access"`
 }
-
-// Outputs of a log other than files.
-const (
-	Stdout = "stdout"
-	Stderr = "stderr"
-)
 
 // SlowLog is the log of slow requests.
 type SlowLog struct {

@@ -106,10 +106,8 @@ func (c *checker) listener(path, address string) {
 		c.add(path, "%q is not an address: write host:port, such as 127.0.0.1:9210", address)
 		return
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		c.add(path, "port %q is not a number from 0 to 65535", port)
-	} else if n == 0 && strings.HasPrefix(address, ":") {
-		c.add(path, "a free port (0) needs a host, such as 127.0.0.1:0")
 	}
 }
 

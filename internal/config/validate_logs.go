@@ -26,7 +26,7 @@ func (c *checker) logs(l Logs) {
 // output checks the output of a log, without creating the file.
 func (c *checker) output(path, name string) {
 	switch name {
-	case "", Stdout, Stderr:
+	case "", "stdout", "stderr":
 		return
 	}
 	switch info, err := os.Lstat(name); { // /dev/stdout may stand for a pipe

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,17 +108,15 @@ func (c *Checker) asked(ctx context.Context, via *url.URL, questions []poll.Ques
 	return errs
 }
 
-// sample returns an index that is searched or could be; empty if none is known. A hidden one, to which few accounts have a right, is
-// the last choice.
-func sample(s *cluster.Snapshot) (index string) {
+// sample returns an index that is searched or could be; empty if none is known. It is no hidden one: the engines open
+// these to few accounts.
+func sample(s *cluster.Snapshot) string {
 	for i := range s.Nodes {
-		shard, ok := s.AnyServed(i)
-		if ok && !shard.Hidden() {
+		if shard, ok := s.AnyServed(i); ok && !shard.Hidden() {
 			return shard.Index
 		}
-		index = cmp.Or(index, shard.Index)
 	}
-	return index
+	return ""
 }
 
 // privileges asks Elasticsearch; known is false where it has no security.
@@ -191,27 +188,31 @@ func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine
 	}
 	text := fmt.Sprintf("all %d kinds of requests that sidestep makes are answered", len(questions))
 	if index == "" {
-		text += "; those about an index could not be tried, as none is known"
+		text += "; those about an index could not be tried, as none is known that clients search"
 	}
 	return []Finding{{OK, TopicAccount, text, ""}}
 }
 
 // judged tells what the answer to a request says of the account; unexpected if it says nothing of it.
 func (c *Checker) judged(engine cluster.Engine, q poll.Question, err error) (found []Finding, unexpected bool) {
-	var no *refusal
+	no, refused := errors.AsType[*refusal](err)
 	switch {
-	case err == nil, errors.As(err, &no) && q.Kind == "info" && no.status < http.StatusInternalServerError && !no.unauthorized() && !no.forbidden():
-		return nil, false // not every build of Elasticsearch serves GET /
-	case errors.As(err, &no) && no.unauthorized():
+	case err == nil:
+		return nil, false
+	case !refused:
+		return nil, true
+	case no.unauthorized():
 		return []Finding{{Problem, TopicAccount, fmt.Sprintf("the cluster refuses sidestep's account (%s): %v", q.Kind, err), c.accountAdvice()}}, false
-	case errors.As(err, &no) && no.forbidden() && strings.Contains(no.body, "weighted routing"):
-		return nil, false // told with the settings
-	case errors.As(err, &no) && no.indexGone():
-		return nil, false // deleted since: the account was let through
-	case no == nil || !no.forbidden():
+	case no.forbidden() && strings.Contains(no.body, "weighted routing"): // told with the settings
+	case no.forbidden() && strings.Contains(no.body, "cluster_block_exception"): // nobody may
+	case no.forbidden():
+		return []Finding{lack(engine, q.Kind, no)}, false
+	case no.indexGone(): // deleted since: the account was let through
+	case q.Kind == "info" && no.status < http.StatusInternalServerError: // not every build of Elasticsearch serves GET /
+	default:
 		return nil, true
 	}
-	return []Finding{lack(engine, q.Kind, no)}, false
+	return nil, false
 }
 
 // lack tells which right a refused request needs. Where the engine is not known it is OpenSearch, as Elasticsearch tells

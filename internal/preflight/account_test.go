@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/cluster"
 	"sidestep/internal/preflight"
 	simcluster "sidestep/internal/sim/cluster"
 )
@@ -82,4 +83,31 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 	require.NotContains(t, strings.Join(lines(s.run()), "\n"), "lacks monitor on all", "nothing is to be counted")
 	s.options.Counts = true
 	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: the documents of bulk.single_shard are not counted").Level)
+}
+
+// The engines open their own indices to few accounts, and nobody may read what is blocked: that says nothing of the account.
+func TestWhatNobodyMayReadSaysNothingOfTheAccount(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 1}).discover()
+	s.options.Static = true
+	holds := func(index, node string) cluster.Index {
+		return cluster.Index{Name: index, Shards: []cluster.Shard{{Copies: []cluster.Copy{{Node: node, Kind: 'p', State: cluster.Started}}}}}
+	}
+	known := cluster.Contents{
+		Engine: s.facts.Snapshot.Engine, Nodes: []*cluster.Node{{ID: "new", Roles: []string{"data"}}, {ID: "old", Roles: []string{"data"}}},
+		Indices: []cluster.Index{holds(".opendistro_security", "new"), holds("logs", "old")},
+	}
+	s.facts.Snapshot = cluster.NewSnapshot(known)
+	s.instead = func(path string) (int, string) {
+		switch {
+		case strings.Contains(path, ".opendistro_security"):
+			return http.StatusForbidden, `{"error":{"reason":"no permissions for [] and User [name=sidestep]"},"status":403}`
+		case path == "/logs/_search":
+			return http.StatusForbidden, `{"error":{"type":"cluster_block_exception","reason":"index [logs] blocked by: [FORBIDDEN/7/index read (api)];"},"status":403}`
+		}
+		return 0, ""
+	}
+	s.finding(s.run(), `^all 13 kinds of requests that sidestep makes are answered$`)
+	known.Indices = known.Indices[:1]
+	s.facts.Snapshot = cluster.NewSnapshot(known)
+	s.finding(s.run(), `^all 8 kinds of requests that sidestep makes are answered; those about an index could not be tried, as none is known that clients search$`)
 }

@@ -34,7 +34,7 @@ func explanations() map[string]explanation {
 		"routed_by_fields":      {means: "a document is read from a time series or logsdb index, or one with virtual shards, where its id does not tell the shard", advice: "nothing to do"},
 		"segment_replication":   {means: "a document is read from an index with segment replication, which its primary must serve", advice: "nothing to do"},
 		"request_line_too_long": {means: "the list of nodes would not fit in the request line", advice: "give more replicas or fewer nodes to such targets, or shorten the client's own parameters"},
-		"body_too_large":        {means: "the body cannot be held", advice: "raise limits.held_body, or do without Expect: 100-continue"},
+		"body_too_large":        {means: "the body is larger than limits.held_body", advice: "raise limits.held_body, or send smaller bodies"},
 		"held_bodies_full":      {means: "so many request bodies are held already that more would exceed limits.held_bodies", advice: "raise limits.held_bodies, or send smaller bodies"},
 		"failing_everywhere":    {means: "second attempts failed as the first ones did, so searches went out once, as the client wrote them", advice: "look at the cluster: it fails or rejects most searches"},
 		"too_many_items":        {means: "items of a multi-search beyond the first 100 targets, or too long, or more than 10,000 items or documents", advice: "send smaller multi-searches and multi gets"},

@@ -70,18 +70,17 @@ func (c *Checker) reach(ctx context.Context, facts Facts) reached {
 
 // answered reports whether something that may be an engine answered.
 func answered(err error) bool {
-	var no *refusal
-	return err == nil || errors.As(err, &no)
+	_, refused := errors.AsType[*refusal](err)
+	return err == nil || refused
 }
 
 // seeds tells which of the addresses given answer.
 func (c *Checker) seeds(errs []error) []Finding {
 	var silent []string
-	var refused *refusal
+	var refused error
 	for i, err := range errs {
-		var no *refusal
-		if errors.As(err, &no) && (no.unauthorized() || no.forbidden()) {
-			refused = no
+		if no, ok := errors.AsType[*refusal](err); ok && no.unauthorized() {
+			refused = err
 		}
 		if !answered(err) {
 			silent = append(silent, fmt.Sprintf("%s (%v)", c.o.Seeds[i].Redacted(), err))
@@ -91,7 +90,7 @@ func (c *Checker) seeds(errs []error) []Finding {
 	switch {
 	case len(silent) == len(errs):
 		return []Finding{{Problem, TopicCluster, "no address of upstream.urls answers: " + list(silent), advice}}
-	case refused != nil && refused.unauthorized():
+	case refused != nil:
 		return []Finding{{Problem, TopicAccount, "the cluster demands an account and refuses sidestep's: " + refused.Error(), c.accountAdvice()}}
 	case len(silent) > 0:
 		return []Finding{{Note, TopicCluster, fmt.Sprintf("%d of the %d addresses of upstream.urls do not answer: %s", len(silent), len(errs), list(silent)), advice}}
@@ -122,8 +121,7 @@ func (c *Checker) who(ctx context.Context, n *cluster.Node) error {
 		} `json:"nodes"`
 	}
 	err := c.ask.get(ctx, n.URL, whoPath, &told)
-	var no *refusal
-	if errors.As(err, &no) && (no.unauthorized() || no.forbidden()) {
+	if no, ok := errors.AsType[*refusal](err); ok && (no.unauthorized() || no.forbidden()) {
 		return nil // reached; what the account may is told elsewhere
 	}
 	if err != nil {

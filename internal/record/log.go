@@ -87,6 +87,9 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
+// Output returns the output that the log was opened with.
+func (l *Log) Output() string { return l.o.Output }
+
 // Write queues a line. It never waits: a line for which there is no room is dropped.
 func (l *Log) Write(line Line) {
 	if l.ended.Load() {
