@@ -274,7 +274,7 @@ func (b *bulkWrite) sending(now time.Time) {
 	defer b.mu.Unlock()
 	b.explain()
 	b.x.near = b.node
-	b.timed = !b.x.streams && !b.line.Refreshes && b.alone()
+	b.timed = b.x.stream == nil && !b.line.Refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)
 	}

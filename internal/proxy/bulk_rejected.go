@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/es"
-	"sidestep/internal/leg"
-	"sidestep/internal/record"
 )
 
 const (
@@ -134,11 +133,11 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 		t.release()
 		return nil, false
 	}
-	x.dispatch(t, record.Failover, now)
+	x.sendTo(t, now)
 	defer t.discard() // of what is read the items are kept
 	switch {
 	case t.err != nil:
-		return nil, !leg.NotSent(t.err)
+		return nil, t.cause != attempt.Unreachable
 	case t.resp.StatusCode != http.StatusOK:
 		return nil, t.resp.StatusCode != http.StatusTooManyRequests
 	}

@@ -82,15 +82,10 @@ func (x *exchange) copiesAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, 
 	case x.p.tooOld(s, now):
 		return nil, reasonStale
 	}
-	find := x.locateTarget
 	if x.steering() == es.SteerByID {
-		find = x.locateDocuments
+		return x.locateDocuments(s)
 	}
-	plan, why := find(s)
-	if why != "" {
-		return nil, why
-	}
-	return plan, ""
+	return x.locateTarget(s)
 }
 
 // tooOld reports whether it could not be confirmed for long where copies are.
