@@ -368,7 +368,12 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		p.suspend()
 		x.Reason = reasonForbidden
 		return
-	case attempt.Refused, attempt.NoCopy, attempt.Request:
+	case attempt.Refused:
+		if t.resp.StatusCode == http.StatusOK && !t.readable() {
+			p.recodes.Store(true) // the next is sent so that nothing has to be read, or passes
+		}
+		return
+	case attempt.NoCopy, attempt.Request:
 		return // neither node is at fault, or the placement is wrong
 	case attempt.Good:
 	default:

@@ -128,7 +128,7 @@ func (x *exchange) planBulk() bool {
 	}
 	line := es.ReadBulkLine(x.Path, x.r.URL.RawQuery)
 	switch {
-	case !acceptanceOf(x.r.Header).lines:
+	case !readsLines(x.r.Header):
 		x.p.metrics.bulk.passed(bulk.ReasonCompressed)
 		return false
 	case !line.Plain:

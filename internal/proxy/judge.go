@@ -72,9 +72,6 @@ func (t *try) judgeSearch() {
 		t.cause = attempt.Forbidden
 	case t.refuses():
 		t.cause = attempt.Refused
-		if resp.StatusCode == http.StatusOK {
-			t.x.p.recodes.Store(true) // the next have a list that leaves nothing out
-		}
 	}
 	t.blamed = t.blame()
 }

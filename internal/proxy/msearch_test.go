@@ -359,3 +359,22 @@ func TestAnswersToMultiSearchesAreHeldWithinBounds(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
 }
+
+// A gateway before the nodes may use a coding that the engines would not. By the second answer that is known: what has to be
+// read passes then.
+func TestTheCodingOfAGatewayIsKnownFromTheFirstAnswerOn(t *testing.T) {
+	for _, request := range [][3]string{
+		{"/_msearch", twoItems, "application/x-ndjson"}, {"/idx/_mget", `{"ids":["` + idIn(0) + `"]}`, "application/json"},
+	} {
+		h := start(t, 3, nil)
+		h.slow(1)
+		h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = io.WriteString(w, responses(found, found))
+		}
+		for _, attempts := range []int{2, 1, 1} {
+			h.do("POST", request[0], request[1], "Content-Type", request[2], "Accept-Encoding", "gzip, deflate, br")
+			require.Len(t, h.seen(), attempts, request[0])
+		}
+	}
+}

@@ -133,8 +133,6 @@ func (x *exchange) documents() ([]es.Document, string) {
 		return nil, string(es.PassUnreadableBody)
 	case r.Operation != es.MGet:
 		return []es.Document{{Index: r.Target, ID: r.ID, Routing: r.Routing}}, ""
-	case r.Unverifiable && x.mayForbid():
-		return nil, string(es.PassUnverifiable) // see judgeRead
 	}
 	docs, ok := es.MGetDocuments(x.body, r.Target, r.Routing)
 	switch {
