@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"sidestep/internal/attempt"
@@ -370,7 +371,7 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return
 	case attempt.Refused:
 		if t.resp.StatusCode == http.StatusOK && !t.readable() {
-			p.recodes.Store(true) // the next is sent so that nothing has to be read, or passes
+			p.unreadable.Store(strings.ToLower(t.resp.Header.Get("Content-Encoding")), true) // by now it is known
 		}
 		return
 	case attempt.NoCopy, attempt.Request:

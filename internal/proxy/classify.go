@@ -75,19 +75,27 @@ type acceptance struct {
 }
 
 // acceptanceOf reads the headers that determine the form of the answer. If a client accepts several content codings
-// the engines use gzip, but for one that prefers deflate, or accepts zstd or snappy. That is trusted until a gateway was
-// seen to use others.
+// the engines use gzip, but for one that prefers deflate, or accepts snappy. That is trusted until an answer has come in
+// another one that the client accepts, too.
 func (p *Proxy) acceptanceOf(h http.Header) acceptance {
-	codings := joined(h["Accept-Encoding"])
-	accepts := func(coding string) bool { return strings.Contains(strings.ToLower(codings), coding) }
+	codings := strings.ToLower(joined(h["Accept-Encoding"]))
 	readable := decodable(codings)
-	trusts := !readable && accepts("gzip") && !accepts("zstd") && !accepts("snappy") && !p.recodes.Load()
+	trusts := !readable && strings.Contains(codings, "gzip") && !strings.Contains(codings, "snappy") && !p.comesIn(codings)
 	hides := !readable && !trusts || !es.AcceptsJSON(joined(h["Accept"]))
 	return acceptance{
 		hidesShards: hides || !es.AcceptsJSON(joined(h["Content-Type"])),
 		hidesItems:  hides,
 		lines:       readsLines(h),
 	}
+}
+
+// comesIn reports whether answers have come in one of these codings that cannot be read.
+func (p *Proxy) comesIn(codings string) (comes bool) {
+	p.unreadable.Range(func(coding, _ any) bool {
+		comes = strings.Contains(codings, coding.(string))
+		return !comes
+	})
+	return comes
 }
 
 // readsLines reports whether a body is lines of JSON that can be read.
