@@ -15,12 +15,12 @@ const parting = time.Second
 // changes reports whether the request may change something.
 func (x *exchange) changes() bool {
 	switch x.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
 	case http.MethodPost:
 		return x.steering() == es.SteerNone && x.Operation != es.Scroll
+	case http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
 	}
-	return true
+	return false
 }
 
 // watch has the attempts aborted when the client leaves. That closes the connections, which cancels the search on the
