@@ -332,15 +332,16 @@ func (m *Machine) Overdue(worthwhile bool, left time.Duration) Action {
 	case worthwhile:
 		m.hedged = true
 		return Action{Do: Hedge}
-	case m.asked == 0:
+	case left > 0 || m.asked == 0:
 		m.asked++
-		return Action{Do: Ask, After: max(0, min(askedLook, left))}
-	case left > 0:
-		m.asked++
-		return Action{Do: Look, After: min(untilAskedLook(m.asked), left)}
+		next := Action{Do: Look, After: max(0, min(doubled(askedLook, m.asked-soonLooks), left))}
+		if m.asked == 1 {
+			next.Do = Ask
+		}
+		return next
 	}
 	m.looks++
-	return Action{Do: Suspect, After: untilLook(m.looks - 1)}
+	return Action{Do: Suspect, After: doubled(firstLook, m.looks-1)}
 }
 
 // asWritten begins to send the request as the client wrote it.

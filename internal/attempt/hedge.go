@@ -168,9 +168,6 @@ const (
 	soonLooks = 3
 )
 
-// untilAskedLook returns how long to wait after the look (1, 2, …).
-func untilAskedLook(look int) time.Duration { return doubled(askedLook, look-soonLooks) }
-
 // Once a search is overdue, probes have firstLook to find out which node keeps it waiting.
 // They are given twice as long each time, up to maxLook, until a second attempt is
 // worthwhile.
@@ -178,10 +175,6 @@ const (
 	firstLook = 20 * time.Millisecond
 	maxLook   = 80 * time.Millisecond
 )
-
-// untilLook returns how long to wait until the look (0, 1, …) at whether a second attempt
-// is worthwhile.
-func untilLook(look int) time.Duration { return doubled(firstLook, look) }
 
 // doubled returns first, doubled so many times, and at most maxLook.
 func doubled(first time.Duration, times int) time.Duration {

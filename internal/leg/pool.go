@@ -119,9 +119,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 	if m.Abort.happened() {
 		return nil, &failure{doing: "send", err: context.Canceled, notSent: true}
 	}
-	sent, retried := false, false
+	sent, fresh := false, false
 	for {
-		c, err := p.connect(m, sent || retried)
+		c, err := p.connect(m, fresh)
 		if err == nil {
 			var resp *http.Response
 			if resp, err = c.exchange(m); err == nil {
@@ -131,10 +131,9 @@ func (p *Pool) Do(m *Message) (*http.Response, error) {
 		again := c != nil && !c.isNew() && !m.Abort.happened()
 		switch {
 		case again && err.notSent && !refused(err.err): // nothing was written: the next connection may be good
-		case again && err.notSent && !retried: // the node refused the certificate with which it was made: there may be another by now
-			retried = true
-		case again && !err.notSent && !sent && m.Repeatable && err.unanswered:
-			sent = true
+		// If the node refused the certificate with which it was made, there may be another by now.
+		case again && !fresh && (err.notSent || m.Repeatable && err.unanswered):
+			sent, fresh = !err.notSent, true
 		default:
 			err.notSent = err.notSent && !sent
 			return nil, err

@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -24,7 +21,7 @@ const (
 	// retryAfter is what a refusal tells its client, in seconds.
 	retryAfter = "1"
 	// discardTime is for how long the body of a request that is refused is read, unless
-	// limits.body_timeout is less: up to what the engines take.
+	// limits.body_timeout is less.
 	discardTime = 10 * time.Second
 )
 
@@ -238,24 +235,13 @@ func (x *exchange) refuse(why admission.Reason) {
 // HTTP/2 ends the body alone. A connection on which the rest has not come is closed.
 func (x *exchange) discardBody() {
 	s := x.stream
-	if s == nil || x.asking {
-		return
-	}
-	s.received.Add(int64(len(s.read)))
-	if x.r.ProtoMajor > 1 {
+	if s == nil || x.asking || x.r.ProtoMajor > 1 {
 		return
 	}
 	began := time.Now()
 	s.deadline.untilDiscarded(began) // nothing else reads the body by now
-	s.deadline.push()
-	n, err := io.CopyN(io.Discard, x.r.Body, usualLongestBody)
+	s.drain(x)
 	x.reading += time.Since(began)
-	if x.discarded = n; errors.Is(err, io.EOF) {
-		s.ended.Store(true)
-		return
-	}
-	s.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
-	x.hangUp()
 }
 
 // refusals are the words of refusals.

@@ -12,7 +12,6 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/es"
-	"sidestep/internal/leg"
 )
 
 // Sizes of the buffers that answers are copied through: most answers fit into a small one.
@@ -53,7 +52,7 @@ func (x *exchange) answer(t *try) {
 	}
 	if x.bulk.repeats() {
 		began := time.Now()
-		x.bulk.measured = x.bulk.connection() != nil && t.measure()
+		x.bulk.measured = x.client() != nil && t.measure()
 		x.Upstream += time.Since(began)
 		x.bulk.left = x.gone() // before the answer is written: the client cannot have read it
 	}
@@ -230,15 +229,12 @@ func writeTrailers(h, trailer http.Header, announced int) {
 // engine's shape. It names no node, address or index, as any client may read it.
 func (x *exchange) answerUnreachable() {
 	x.Outcome = string(outcomeUnreachable)
-	err := errNoUpstream
-	if last := x.last(); last != nil {
-		err = last.err
-	}
+	last := x.last()
 	x.p.complaints.Do(func() {
 		x.p.o.Logger.Warn("no upstream answered; logged at most once in ten seconds, counted by sidestep_requests_total",
-			"method", x.Method, "operation", x.Operation, "attempts", len(x.Attempts), "err", err)
+			"method", x.Method, "operation", x.Operation, "attempts", len(x.Attempts), "err", last.err)
 	})
-	if leg.NotSent(err) || errors.Is(err, errNoUpstream) {
+	if last.cause == attempt.Unreachable {
 		x.answerOwn(http.StatusServiceUnavailable, "no_upstream_exception", "no node of the cluster can be reached")
 		return
 	}

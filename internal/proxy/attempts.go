@@ -1,22 +1,18 @@
 package proxy
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
-	"sidestep/internal/es"
 	"sidestep/internal/leg"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
-
-// errNoUpstream says that no node and no seed could be reached.
-var errNoUpstream = errors.New("no node can be reached")
 
 // attempts executes the actions of the machine until there is an answer, which it
 // returns, or none, which is nil. Every request takes this loop.
@@ -53,53 +49,24 @@ func (p *Proxy) budgetOf(x *exchange) *attempt.Budget {
 // steer sends the request to the chosen copies or, after an attempt, to the next best
 // ones.
 func (x *exchange) steer() attempt.Action {
-	t, before, now := x.first, x.last(), x.now
-	if before != nil {
-		t, now = newTry(x), time.Now()
-		if !x.chooseAgain(t, before) {
-			overloaded := t.decision.Reason == selection.Overloaded
-			t.release()
-			return x.step(func(m *attempt.Machine) attempt.Action { return m.NoOther(overloaded) })
-		}
-	}
-	if !x.pick(t, now) {
-		if t != x.first {
-			t.release()
-		}
-		return x.noNode(now)
-	}
-	return x.dispatch(t, record.Failover, now)
-}
-
-// noNode returns the action where no node is left.
-func (x *exchange) noNode(now time.Time) attempt.Action {
-	return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
-}
-
-// ownSent reports whether the request was sent as the client wrote it.
-func (x *exchange) ownSent() bool {
-	return slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered })
-}
-
-// trying returns for how long nodes have been tried.
-func (x *exchange) trying(now time.Time) time.Duration {
 	if len(x.tries) == 0 {
-		return 0
+		return x.dispatch(x.first, x.now)
 	}
-	return now.Sub(x.tries[0].began)
+	t := newTry(x)
+	if !x.chooseAgain(t) {
+		overloaded := t.decision.Reason == selection.Overloaded
+		t.release()
+		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoOther(overloaded) })
+	}
+	return x.dispatch(t, time.Now())
 }
 
-// last returns the attempt sent last, nil if there is none.
-func (x *exchange) last() *try {
-	if len(x.tries) == 0 {
-		return nil
-	}
-	return x.tries[len(x.tries)-1]
-}
+// last returns the attempt sent last.
+func (x *exchange) last() *try { return x.tries[len(x.tries)-1] }
 
 // chooseAgain chooses other copies than those of earlier attempts. It reports whether
 // there are any.
-func (x *exchange) chooseAgain(t, before *try) bool {
+func (x *exchange) chooseAgain(t *try) bool {
 	if x.items != nil { // nothing was sent: through another node
 		x.items.describe(t)
 		return t.rewrite()
@@ -108,7 +75,7 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 	// Whatever a hedge ended with: the engine knows where the other copies are.
 	t.soft = t.soft || slices.ContainsFunc(x.tries, func(t *try) bool { return t.cause == attempt.NoCopy })
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.avoid), time.Now())
-	switch {
+	switch before := x.last(); {
 	case t.decision.Reason == selection.Overloaded:
 		return false
 	case before.cause != attempt.Unreachable && before.soft == t.soft && slices.Equal(before.decision.Nodes, t.decision.Nodes):
@@ -120,17 +87,9 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 // asWritten sends the request as the client wrote it, if possible through a node not
 // tried before.
 func (x *exchange) asWritten() attempt.Action {
-	if !x.ownSent() {
-		x.round = len(x.tries)
-	}
 	t := newTry(x)
 	t.query, t.body = x.query, x.bodyToSend()
-	now := time.Now()
-	if !x.pick(t, now) {
-		t.release()
-		return x.noNode(now)
-	}
-	return x.dispatch(t, record.Failover, now)
+	return x.dispatch(t, time.Now())
 }
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
@@ -138,14 +97,21 @@ func (x *exchange) asWritten() attempt.Action {
 // whether there is one left. If there is no other, the request as the client wrote it may go to a node that a steered
 // attempt went to, and any attempt to an address that leads to more than one node.
 func (x *exchange) pick(t *try, now time.Time) bool {
-	wanted, round := t.decision.Coordinator, 0
+	wanted := t.decision.Coordinator
 	if !t.steered {
-		wanted, round = x.near, x.round
+		wanted = x.near
 	}
+	var tried, again []*upstream
 	x.mu.Lock()
-	tried, failed := x.sentTo(0, false), x.avoid
-	// Addresses that were given lead to all nodes: only one that cannot be reached is not asked again.
-	again := x.sentTo(round, len(x.view.coordinating) == 0)
+	failed := x.avoid
+	for i, before := range x.tries {
+		tried = append(tried, before.upstream)
+		// Addresses that were given lead to all nodes: only one that cannot be reached is not asked again.
+		given := len(x.view.coordinating) == 0 && x.Attempts[i].Outcome != string(attempt.Unreachable)
+		if i >= x.round && before.steered == t.steered && !given {
+			again = append(again, before.upstream)
+		}
+	}
 	if x.lacks { // there would be no room for any connection
 		tried, again = append(tried, x.unconnected()...), append(again, x.unconnected()...)
 	}
@@ -162,26 +128,26 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	return false
 }
 
-// sentTo returns where the request was sent, from an attempt on; in vain: where nothing could be sent. x.mu is held.
-func (x *exchange) sentTo(from int, inVain bool) []*upstream {
-	var out []*upstream
-	for i, t := range x.tries[from:] {
-		if !inVain || x.Attempts[from+i].Outcome == string(attempt.Unreachable) {
-			out = append(out, t.upstream)
-		}
-	}
-	return out
-}
-
 // unconnected returns the upstreams to which there is no idle connection.
 func (x *exchange) unconnected() []*upstream {
 	return slices.DeleteFunc(slices.Concat(x.view.upstreams, x.p.seeds), func(u *upstream) bool { return u == nil || u.leg.Idle() })
 }
 
-// dispatch sends an attempt and returns the next action.
-func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Action {
+// dispatch sends an attempt through a node that is left for it, and returns the next action.
+func (x *exchange) dispatch(t *try, now time.Time) attempt.Action {
+	if x.pick(t, now) {
+		return x.sendTo(t, now)
+	}
+	if t != x.first {
+		t.release()
+	}
+	return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.tries[0].began)) })
+}
+
+// sendTo sends an attempt to its node and returns the next action.
+func (x *exchange) sendTo(t *try, now time.Time) attempt.Action {
 	x.mu.Lock()
-	x.sent(t, kind, now)
+	x.sent(t, record.Failover, now)
 	x.mu.Unlock()
 	x.send(t)
 	next, ended := x.ended(t)
@@ -253,24 +219,24 @@ func (t *try) unlease() {
 // action, and the time of the end.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.gone()
+	gone := t.cause != attempt.Good && (x.stalled() || x.gone())
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t.abandoned {
-		t.unlease()
+	t.unlease()
+	if x.Attempts[t.number].Outcome == record.Abandoned {
 		t.discard()
 		return x.machine.Ended(t.number, attempt.Result{}), now
 	}
-	t.unlease()
-	if t.cause == attempt.Unreachable && x.goesOn() {
+	unsent := t.cause == attempt.Unreachable
+	if unsent && x.goesOn() {
 		gone = false // another node may be reached
 	}
-	if gone || x.streams && t.cause != attempt.Unreachable { // what was read of a body that streams cannot be sent again
+	if gone || x.stream != nil && !unsent { // what was read of a body that streams cannot be sent again
 		x.machine.Stop()
 	}
-	x.lacks = t.cause == attempt.Unreachable && cluster.OwnLack(t.err)
+	x.lacks = unsent && cluster.OwnLack(t.err)
 	r := attempt.Result{Cause: t.cause, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
-	r.Late = x.lacks || t.cause == attempt.Unreachable && leg.Timeout(t.err)
+	r.Late = x.lacks || unsent && leg.Timeout(t.err)
 	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
 		x.p.o.Selector.Heard(t.upstream.node, now)
@@ -278,9 +244,6 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 			t.cause == attempt.Partial && t.head.NoCopies()
 	}
 	next = x.machine.Ended(t.number, r)
-	if next.Do == attempt.Wait && t.number == 0 {
-		x.waits = true // only the handler's goroutine sends the first attempt
-	}
 	x.learn(t, now, gone)
 	x.note(t, now, gone)
 	switch next.Do {
@@ -319,7 +282,7 @@ func (x *exchange) step(f func(*attempt.Machine) attempt.Action) attempt.Action 
 	return f(&x.machine)
 }
 
-// await waits until the hedge ends.
+// await waits until the hedge ends, as the first attempt has, which was not the last word.
 func (x *exchange) await() attempt.Action {
 	began := time.Now()
 	next := <-x.next
@@ -331,9 +294,8 @@ func (x *exchange) await() attempt.Action {
 // client leaves.
 func (x *exchange) pause(d time.Duration) {
 	x.waitsFor(d)
-	x.round = len(x.tries)
 	x.mu.Lock()
-	x.lacks = false
+	x.round, x.lacks = len(x.tries), false
 	x.mu.Unlock()
 }
 
@@ -361,7 +323,7 @@ func (x *exchange) winner(number int) *try {
 	x.Answered = number
 	x.mu.Lock()
 	for i, t := range x.tries {
-		if i != number && !t.abandoned { // abandoned attempts belong to their goroutines
+		if i != number && x.Attempts[i].Outcome != record.Abandoned { // which belong to their goroutines
 			t.discard()
 		}
 	}
@@ -407,7 +369,12 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		p.suspend()
 		x.Reason = reasonForbidden
 		return
-	case attempt.Refused, attempt.NoCopy, attempt.Request:
+	case attempt.Refused:
+		if t.resp.StatusCode == http.StatusOK && !t.readable() {
+			p.unreadable.Store(strings.ToLower(t.resp.Header.Get("Content-Encoding")), true) // by now it is known
+		}
+		return
+	case attempt.NoCopy, attempt.Request:
 		return // neither node is at fault, or the placement is wrong
 	case attempt.Good:
 	default:
@@ -420,7 +387,11 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	if t.resp.StatusCode != http.StatusOK {
 		return // a client's error: how fast it was says nothing of a search
 	}
-	x.recordFailure(now)
+	// The same search failed on others. One that fails everywhere is at fault itself: a client that repeats it must not
+	// get good nodes ejected.
+	if len(x.suspects) > 0 {
+		p.o.Selector.Blame(x.suspects, "search failed: "+string(x.failure), now)
+	}
 	if !t.steered || !x.rule.searches {
 		return
 	}
@@ -430,14 +401,4 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	took := now.Sub(t.began)
 	p.o.Selector.Observe(&t.decision, selection.Outcome{ResponseTime: took, Took: t.head.Took, HasTook: t.head.HasTook}, now)
 	p.hedges.Observe(x.kind(), took)
-}
-
-// recordFailure counts the failure against the nodes at fault, as the same search
-// succeeded on others. A search that fails everywhere is at fault itself: a client that
-// repeats it must not get good nodes ejected.
-func (x *exchange) recordFailure(now time.Time) {
-	if x.failure == attempt.Good || len(x.suspects) == 0 || x.first == nil || x.steering() == es.SteerByID {
-		return
-	}
-	x.p.o.Selector.Blame(x.suspects, "search failed: "+string(x.failure), now)
 }

@@ -155,7 +155,6 @@ func (x *exchange) letThrough(source io.ReadCloser, read []byte) {
 
 // streamBody prepares a body that streams.
 func (x *exchange) streamBody(source io.ReadCloser, read []byte) {
-	x.streams = true
 	// Without full duplex the server closes a body that is still being read once the
 	// answer begins (golang/go#40747).
 	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/2 is so already
@@ -170,7 +169,7 @@ func (x *exchange) lookForPIT() {
 	}
 	pit, readable := es.HasTopLevelPIT(x.body)
 	switch {
-	case x.streams || !readable:
+	case x.stream != nil || !readable:
 		x.Reason = string(es.PassUnreadableBody)
 	case pit:
 		x.Reason = string(es.PassPIT)
@@ -284,9 +283,9 @@ func (b *clientBody) before(p []byte) (int, error) {
 // is not waited for if its connection is to be closed. What does not come would be taken for the
 // next request.
 func (b *clientBody) finish(x *exchange) {
-	x.RequestBytes = b.received.Load()
 	b.mu.Lock()
 	b.over = true
+	x.RequestBytes = b.received.Load() + int64(len(b.read))
 	b.mu.Unlock() // from now on no other goroutine sets a deadline
 	control := http.NewResponseController(x.w)
 	switch {
@@ -301,9 +300,7 @@ func (b *clientBody) finish(x *exchange) {
 			b.deadline.untilDiscarded(time.Now())
 		}
 		_ = control.Flush()
-		if !b.drain(x.r.Body) {
-			x.hangUp()
-		}
+		b.drain(x)
 	}
 	_ = b.body.Close()
 	if x.complete {
@@ -312,15 +309,24 @@ func (b *clientBody) finish(x *exchange) {
 }
 
 // drain reads the rest of the body, as the engines do: many clients look for an answer only when they have sent
-// everything. net/http would read 256 KiB and close the connection. It reports whether nothing more can come. It reads the
+// everything. net/http would read 256 KiB and close the connection. That is closed if more can come. It reads the
 // body as it comes, and not as it was to be sent: of that another goroutine may still be reading a part.
-func (b *clientBody) drain(body io.Reader) bool {
+func (b *clientBody) drain(x *exchange) {
 	rest := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(rest)
 	for {
 		b.deadline.push()
-		if _, err := body.Read(rest[:]); err != nil {
-			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the client has left
+		n, err := x.r.Body.Read(rest[:])
+		x.discarded += int64(n)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the latter: the client has left
+			b.ended.Store(true)
+		default:
+			b.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
+			x.hangUp()
 		}
+		return
 	}
 }

@@ -128,7 +128,7 @@ func (x *exchange) planBulk() bool {
 	}
 	line := es.ReadBulkLine(x.Path, x.r.URL.RawQuery)
 	switch {
-	case !acceptanceOf(x.r.Header).lines:
+	case !readsLines(x.r.Header):
 		x.p.metrics.bulk.passed(bulk.ReasonCompressed)
 		return false
 	case !line.Plain:
@@ -274,7 +274,7 @@ func (b *bulkWrite) sending(now time.Time) {
 	defer b.mu.Unlock()
 	b.explain()
 	b.x.near = b.node
-	b.timed = !b.x.streams && !b.line.Refreshes && b.alone()
+	b.timed = b.x.stream == nil && !b.line.Refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)
 	}

@@ -202,12 +202,7 @@ func (x *exchange) bodyToSend() []byte {
 
 // received reports whether a node may have received the request.
 func (x *exchange) received() bool {
-	for _, t := range x.tries {
-		if t.cause != attempt.Unreachable {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.tries, func(t *try) bool { return t.cause != attempt.Unreachable })
 }
 
 // remember records that it is unknown whether the bulk was stored, unless the client

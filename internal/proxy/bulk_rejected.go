@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/es"
-	"sidestep/internal/leg"
-	"sidestep/internal/record"
 )
 
 const (
@@ -71,25 +70,6 @@ func (t *try) someFailed() (failed, known bool) {
 	return failed, known
 }
 
-// beyondRoom returns a function that stops reading an answer to a bulk that may be repeated once there is
-// no memory to hold so many times what is more than is judged of any.
-func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
-	taken := int64(0)
-	return func(prefix []byte, _ bool) bool {
-		more := times*int64(len(prefix)-headLimit) - taken
-		if more <= 0 {
-			return false
-		}
-		taken += more
-		if t.x.bulk.again.create { // it is read all the same, and bodies are refused meanwhile: what is stored must not be sent again
-			t.x.p.held.Add(more)
-			t.x.held += more
-			return false
-		}
-		return !t.x.reserve(more)
-	}
-}
-
 // retryRejected repeats operations that the engine rejected (429), and replaces their
 // items in the result. It reports whether it did.
 func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool) {
@@ -134,11 +114,11 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 		t.release()
 		return nil, false
 	}
-	x.dispatch(t, record.Failover, now)
+	x.sendTo(t, now)
 	defer t.discard() // of what is read the items are kept
 	switch {
 	case t.err != nil:
-		return nil, !leg.NotSent(t.err)
+		return nil, t.cause != attempt.Unreachable
 	case t.resp.StatusCode != http.StatusOK:
 		return nil, t.resp.StatusCode != http.StatusTooManyRequests
 	}

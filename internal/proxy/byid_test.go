@@ -256,3 +256,28 @@ func TestReadsByIDDoNotCountForSearches(t *testing.T) {
 	<-done
 	require.Equal(t, before, times())
 }
+
+// A multi get tells for each document that the cluster forbids preferences, in an answer of 200. Where that may not be seen it
+// passes, and is sent once.
+func TestAMultiGetOfWhichTheAnswerCannotBeReadPasses(t *testing.T) {
+	for _, c := range []struct{ header, value, coding string }{
+		{"Accept-Encoding", "gzip, snappy", "snappy"},
+		{"Accept-Encoding", "br", "br"},
+		{"Accept-Encoding", "zstd", "zstd"},
+		{"Accept", "application/cbor", ""},
+	} {
+		h := start(t, 3, nil)
+		h.slow(1)
+		h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+			if c.coding != "" {
+				w.Header().Set("Content-Encoding", c.coding)
+			}
+			_, _ = io.WriteString(w, document)
+		}
+		resp, _ := h.do("POST", "/idx/_mget", `{"ids":["`+idIn(0)+`"]}`, c.header, c.value, explainHeader, "1")
+		require.Contains(t, resp.Header.Get(decisionHeader), "reason=unverifiable;", c.value)
+		seen := h.seen()
+		require.Len(t, seen, 1, c.value)
+		require.Equal(t, "/idx/_mget", seen[0].uri)
+	}
+}

@@ -30,7 +30,7 @@ func (x *exchange) classify() {
 	// To any other expectation the engines answer 417 at once. They take what follows for the next request, although a body
 	// may be sent: its answers would go to others that use the connection. So none other is passed on.
 	x.asking = r.ContentLength != 0 && asksFirst(r.Header.Get("Expect"))
-	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
+	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), p.acceptanceOf(r.Header))
 	x.protocol = protocolOf(r)
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength < 0 {
 		x.trailer = make(http.Header) // receives trailers that were not announced
@@ -54,7 +54,8 @@ func (x *exchange) classifyAs(request es.Request, a acceptance) {
 	if items && x.request.Pass == es.PassNone && !a.lines {
 		x.request.Pass = es.PassUnreadableBody
 	}
-	if items && x.request.Pass == es.PassNone && x.mayForbid() && (request.Unverifiable || a.hidesItems) {
+	// Strict weighted routing forbids preferences for each search or document, in an answer of 200.
+	if (items || x.Operation == es.MGet) && x.request.Pass == es.PassNone && x.mayForbid() && (request.Unverifiable || a.hidesItems) {
 		x.request.Pass = es.PassUnverifiable
 	}
 	x.Reason = string(x.request.Pass)
@@ -62,32 +63,44 @@ func (x *exchange) classifyAs(request es.Request, a acceptance) {
 		x.Reason = reasonOperationOff
 	}
 	x.admitter = x.findAdmitter()
-	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards || a.trusts && p.recodes.Load()
+	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards
 }
 
 // acceptance is what the headers of a request say about the answer.
 type acceptance struct {
 	// hidesShards: a partial result may not be visible in it. hidesItems: the results of
-	// the items of a multi-search may not be visible.
+	// the items of a multi-search, or of the documents of a multi get, may not be visible.
 	hidesShards, hidesItems bool
-	trusts                  bool // it can be read only as the engines take gzip where they may
 	lines                   bool // the body is lines of JSON that can be read
 }
 
 // acceptanceOf reads the headers that determine the form of the answer. If a client accepts several content codings
-// the engines use gzip, but for one that prefers deflate, or accepts zstd or snappy.
-func acceptanceOf(h http.Header) acceptance {
-	codings := joined(h["Accept-Encoding"])
-	accepts := func(coding string) bool { return strings.Contains(strings.ToLower(codings), coding) }
+// the engines use gzip, but for one that prefers deflate, or accepts snappy. That is trusted until an answer has come in
+// another one that the client accepts, too.
+func (p *Proxy) acceptanceOf(h http.Header) acceptance {
+	codings := strings.ToLower(joined(h["Accept-Encoding"]))
 	readable := decodable(codings)
-	trusts := !readable && accepts("gzip") && !accepts("zstd") && !accepts("snappy")
+	trusts := !readable && strings.Contains(codings, "gzip") && !strings.Contains(codings, "snappy") && !p.comesIn(codings)
 	hides := !readable && !trusts || !es.AcceptsJSON(joined(h["Accept"]))
 	return acceptance{
 		hidesShards: hides || !es.AcceptsJSON(joined(h["Content-Type"])),
 		hidesItems:  hides,
-		trusts:      trusts,
-		lines:       es.ReadsLines(joined(h["Content-Type"])) && len(h["Content-Encoding"]) == 0,
+		lines:       readsLines(h),
 	}
+}
+
+// comesIn reports whether answers have come in one of these codings that cannot be read.
+func (p *Proxy) comesIn(codings string) (comes bool) {
+	p.unreadable.Range(func(coding, _ any) bool {
+		comes = strings.Contains(codings, coding.(string))
+		return !comes
+	})
+	return comes
+}
+
+// readsLines reports whether a body is lines of JSON that can be read.
+func readsLines(h http.Header) bool {
+	return es.ReadsLines(joined(h["Content-Type"])) && len(h["Content-Encoding"]) == 0
 }
 
 // joined returns the lines of a header as one.

@@ -49,14 +49,13 @@ type exchange struct {
 	// protocol is what the client asks for on its connection (Upgrade), other than HTTP; empty: nothing.
 	protocol string
 
-	// From hold. body is the held request body. streams says that the body is not held
-	// and streams: it is too large, or the request is not steered.
+	// From hold. body is the held request body. stream is one that is not held: it is too large, or the request is not
+	// steered.
 	body    []byte
 	scratch [heldScratch]byte
 	held    int64 // bytes that count towards the total
-	streams bool
 	stream  *clientBody
-	// discarded is how many bytes were read of the body only because the request was refused.
+	// discarded is how many bytes of the body were read only to be thrown away.
 	discarded int64
 	// trailer receives the trailers of a body without length, once it has been read.
 	trailer http.Header
@@ -109,7 +108,6 @@ type exchange struct {
 	probed    bool          // its nodes have been probed
 	// unmade: a second attempt was not made for want of budget; only the timer's goroutine looks.
 	unmade bool
-	waits  bool // the handler's goroutine waits for the end of the hedge
 	// passInterim is the method value of interim, kept to save an allocation.
 	passInterim func(int, http.Header)
 	next        chan attempt.Action // the action after the end of a hedge, for the handler's goroutine
@@ -150,15 +148,14 @@ func (x *exchange) release() {
 		t.release()
 	}
 	select {
-	case <-x.next: // left behind by a panic
+	case <-x.next: // of a hedge that had not the last word
 	default:
 	}
-	clear(x.suspects)
 	x.ticket.Reset()
 	*x = exchange{
 		ticket: x.ticket, turn: x.turn,
 		next: x.next, timer: x.timer, passInterim: x.passInterim,
-		fields: small(x.fields), suspects: x.suspects[:0],
+		fields: small(x.fields),
 	}
 	x.tries = x.tryRoom[:0]
 	exchanges.Put(x)
@@ -208,8 +205,6 @@ type try struct {
 	header   http.Header // the client's, with the name of the attempt's span; nil if there is none
 	message  leg.Message
 	leased   bool
-	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
-	abandoned bool
 	answer
 }
 

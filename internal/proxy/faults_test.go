@@ -302,7 +302,8 @@ func TestAcceptIsJudgedOverAllItsLines(t *testing.T) {
 		"json, then yaml":     {[][2]string{{"Accept", "application/json"}, {"Accept", "application/yaml"}}, true},
 		"gzip, then br":       {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "br"}}, false},
 		"br alone":            {[][2]string{{"Accept-Encoding", "br"}}, true},
-		"gzip, then zstd":     {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "zstd"}}, true},
+		"gzip, then zstd":     {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "zstd"}}, false},
+		"gzip, then snappy":   {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "snappy"}}, true},
 		"gzip, then identity": {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "identity"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,8 +66,9 @@ func (x *exchange) overdue() {
 		x.sent(second, record.Hedge, now)
 		x.mu.Unlock()
 		x.send(second)
-		next, _ = x.ended(second)
-		x.handOver(next)
+		if next, _ = x.ended(second); next.Do != attempt.Wait {
+			x.next <- next // nobody takes it if another attempt has the last word
+		}
 		return
 	}
 	if next.Do != attempt.Wait {
@@ -92,17 +93,6 @@ func (x *exchange) lookInto(how attempt.Do, now time.Time) {
 	case attempt.Suspect:
 		x.probed = true
 		x.p.o.Selector.Suspect(&x.first.decision, now)
-	}
-}
-
-// handOver gives the action after a hedge to the handler's goroutine, if that waits for
-// it because its own attempt has ended.
-func (x *exchange) handOver(next attempt.Action) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.waits {
-		x.waits = false
-		x.next <- next
 	}
 }
 
@@ -171,7 +161,6 @@ func (x *exchange) abandonOthers(but int, now time.Time) {
 		if i == but || x.Attempts[i].Outcome != "" {
 			continue
 		}
-		t.abandoned = true
 		x.Ended(i, record.Abandoned, 0, nil, now)
 		t.message.Abort.Now() // closes the connection, which cancels the search on the engine
 	}

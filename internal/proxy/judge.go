@@ -72,9 +72,6 @@ func (t *try) judgeSearch() {
 		t.cause = attempt.Forbidden
 	case t.refuses():
 		t.cause = attempt.Refused
-		if resp.StatusCode == http.StatusOK {
-			t.x.p.recodes.Store(true) // the next have a list that leaves nothing out
-		}
 	}
 	t.blamed = t.blame()
 }
@@ -163,16 +160,15 @@ func (t *try) judgeItems() {
 	case status == http.StatusBadRequest: // see refuses
 		t.cause = attempt.Refused
 	case status == http.StatusOK && x.mayForbid():
-		next, forbidden := 0, false
+		next, forbidden, beyondRoom := 0, false, t.beyondRoom(1)
 		head := t.readHead(int(x.p.o.MaxHeldBody), func(prefix []byte, complete bool) (done bool) {
-			if len(prefix) < next && !complete {
+			full := beyondRoom(prefix, complete)
+			if len(prefix) < next && !complete && !full {
 				return false
 			}
 			next = 2 * len(prefix) // so that each byte is read at most twice, on average
-			if forbidden, done = es.ItemForbidden(prefix, complete, x.items.first); !done && len(prefix) > headLimit {
-				done = !x.reserve(int64(len(prefix))) // it is held until the client has read it
-			}
-			return done
+			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
+			return done || full
 		})
 		switch {
 		case forbidden:
@@ -184,6 +180,25 @@ func (t *try) judgeItems() {
 		// A 500 is for lines that the engine cannot parse. A search that fails is part of
 		// a 200.
 		x.items.blame(x, t)
+	}
+}
+
+// beyondRoom returns a function that stops reading an answer once there is no memory to hold so many times what is more
+// than is judged of any: it is held until the client has read it.
+func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
+	x, taken := t.x, int64(0)
+	return func(prefix []byte, _ bool) bool {
+		more := times*int64(len(prefix)-headLimit) - taken
+		if more <= 0 {
+			return false
+		}
+		taken += more
+		if x.bulk.repeats() && x.bulk.again.create { // it is read all the same, and bodies are refused meanwhile: what is stored must not be sent again
+			x.p.held.Add(more)
+			x.held += more
+			return false
+		}
+		return !x.reserve(more)
 	}
 }
 

@@ -17,7 +17,7 @@ func (x *exchange) changes() bool {
 	switch x.Method {
 	case http.MethodPost:
 		return x.steering() == es.SteerNone && x.Operation != es.Scroll
-	case http.MethodPut, http.MethodDelete:
+	case http.MethodPut, http.MethodPatch, http.MethodDelete:
 		return true
 	}
 	return false

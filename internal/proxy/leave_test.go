@@ -21,6 +21,7 @@ import (
 func TestAWriteWhoseClientHasLeftIsSentThroughAnotherNode(t *testing.T) {
 	for _, request := range []string{
 		"DELETE /idx/_doc/1 HTTP/1.1\r\nHost: es\r\n\r\n",
+		"PATCH /_plugins/_security/api/roles HTTP/1.1\r\nHost: es\r\n\r\n",
 		"POST /idx/_doc HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
 	} {
 		var refused atomic.Bool

@@ -250,7 +250,7 @@ func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
 	if x.routed == nil {
 		return body
 	}
-	if !acceptanceOf(x.r.Header).lines {
+	if !readsLines(x.r.Header) {
 		x.query = es.DropRouting(x.query) // that of the request line at least
 		x.p.metrics.routed.WithLabelValues(string(routedUnreadable)).Inc()
 		return body

@@ -141,8 +141,9 @@ type Proxy struct {
 	complaints rate.Sometimes
 	sniffed    sync.Once // one log line about clients that may go around sidestep
 	undivided  sync.Map  // names of indices without slots of the configured size, logged once each
-	// recodes: answers have come in a coding that cannot be read, from a gateway, although the client accepts gzip.
-	recodes atomic.Bool
+	// unreadable are the codings that cannot be read in which answers have come although others were accepted, as from a
+	// gateway. There are as few as it knows.
+	unreadable sync.Map
 	// unknownUntil is until when no read waits for unknown indices; nil: they wait.
 	unknownUntil atomic.Pointer[time.Time]
 }

@@ -82,15 +82,10 @@ func (x *exchange) copiesAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, 
 	case x.p.tooOld(s, now):
 		return nil, reasonStale
 	}
-	find := x.locateTarget
 	if x.steering() == es.SteerByID {
-		find = x.locateDocuments
+		return x.locateDocuments(s)
 	}
-	plan, why := find(s)
-	if why != "" {
-		return nil, why
-	}
-	return plan, ""
+	return x.locateTarget(s)
 }
 
 // tooOld reports whether it could not be confirmed for long where copies are.
@@ -138,8 +133,6 @@ func (x *exchange) documents() ([]es.Document, string) {
 		return nil, string(es.PassUnreadableBody)
 	case r.Operation != es.MGet:
 		return []es.Document{{Index: r.Target, ID: r.ID, Routing: r.Routing}}, ""
-	case r.Unverifiable && x.mayForbid():
-		return nil, string(es.PassUnverifiable) // see judgeRead
 	}
 	docs, ok := es.MGetDocuments(x.body, r.Target, r.Routing)
 	switch {

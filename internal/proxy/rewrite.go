@@ -176,9 +176,9 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 func (t *try) length() int64 {
 	x := t.x
 	switch {
-	case len(x.trailer) > 0, x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute): // it may grow
+	case len(x.trailer) > 0, x.stream != nil && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute): // it may grow
 		return -1
-	case x.streams:
+	case x.stream != nil:
 		return x.r.ContentLength
 	}
 	return int64(len(t.body))

@@ -46,7 +46,7 @@ func (x *exchange) followRule() {
 		x.rule = ruleOf(steering)
 		x.rule.Hedged = x.rule.Hedged && !x.soft
 	}
-	x.rule.Repeatable = x.bulk.repeats() || x.rule.Repeatable && !x.streams && !x.createsState()
+	x.rule.Repeatable = x.bulk.repeats() || x.rule.Repeatable && x.stream == nil && !x.createsState()
 }
 
 // createsState reports whether the request creates or advances state on the engine,

@@ -19,7 +19,10 @@ func (x *exchange) send(t *try) {
 		t.discard()
 	}
 	if t.err != nil {
-		t.cause = causeOf(t.err)
+		t.cause = attempt.Transport
+		if leg.NotSent(t.err) {
+			t.cause = attempt.Unreachable
+		}
 		t.err = fmt.Errorf("send to %s: %w", t.upstream.node.Name, t.err)
 		return
 	}
@@ -35,14 +38,6 @@ func (x *exchange) send(t *try) {
 	}
 }
 
-// causeOf returns the cause of what an attempt without an answer ended with.
-func causeOf(err error) attempt.Cause {
-	if leg.NotSent(err) {
-		return attempt.Unreachable
-	}
-	return attempt.Transport
-}
-
 // brokeOff reports whether the answer broke off before anything of it was passed on.
 func (a *answer) brokeOff() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }
 
@@ -56,7 +51,7 @@ func (x *exchange) carry(t *try) (*http.Response, error) {
 	m := &t.message
 	m.Method, m.Head, m.Repeatable, m.Upgrade = x.Method, t.outHead, x.rule.Repeatable && x.bulk == nil, x.protocol != ""
 	switch trailer := x.trailer; {
-	case x.streams:
+	case x.stream != nil:
 		m.Stream = &leg.Stream{
 			Reader: x.stream, Length: t.length(), Asked: x.asking,
 			Trailer: func() []byte { return appendFields(nil, trailer, nil) },

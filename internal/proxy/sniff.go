@@ -65,7 +65,7 @@ func (x *exchange) rewriteAddresses(t *try) {
 	if t.resp.StatusCode != http.StatusOK || h.Get("Content-Encoding") != "" || !es.AcceptsJSON(h.Get("Content-Type")) {
 		return
 	}
-	body := t.readHead(maxSniffed+1, nil)
+	body := t.readHead(maxSniffed+1, t.beyondRoom(2)) // it is held as it came and as it goes
 	if !errors.Is(t.readErr, io.EOF) || len(body) > maxSniffed {
 		return
 	}
