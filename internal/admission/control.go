@@ -175,7 +175,7 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	for i := range c.classes {
 		for t := c.classes[i].oldest; t != nil; t = c.classes[i].oldest {
 			c.remove(t)
-			c.admit(t, now)
+			c.admit(t, false, now)
 			c.turned = append(c.turned, t)
 		}
 	}
@@ -263,7 +263,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	roomy, over, goes := c.look(t, now)
 	switch {
 	case goes:
-		c.admit(t, now)
+		c.admit(t, false, now)
 	case c.o.Mode == Observe:
 		c.follow(t, roomy, now)
 	default:

@@ -278,3 +278,31 @@ func TestAMultiSearchCountsWhatTheEngineHasAtOnce(t *testing.T) {
 	require.Equal(t, 100*r.mean, m.cost)
 	r.done(m)
 }
+
+// What is sent at once, as nothing waits for the same nodes, takes nobody's turn: else its class would have to let all others go first
+// later, for as long as something had waited elsewhere.
+func TestWhatGoesAtOnceTakesNobodysTurn(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "elsewhere"}, {Name: "served"}, {Name: "new"}}
+	r := newRig(t, o, 2)
+	r.of(0, 0)
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	for range 1000 {
+		s := r.of(1, 1)
+		require.Equal(t, Admitted, s.Verdict)
+		r.done(s)
+	}
+	running := r.of(2, 1)
+	var all [3]int
+	for range 10 {
+		r.of(1, 1)
+		r.of(2, 1)
+	}
+	for range 10 {
+		turned := r.Done(running, r.now)
+		require.Len(t, turned, 1)
+		running = turned[0]
+		all[running.Class]++
+	}
+	require.Equal(t, [3]int{0, 5, 5}, all)
+}

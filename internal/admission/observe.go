@@ -25,7 +25,7 @@ func (c *Control) follow(t *Ticket, roomy bool, now time.Time) {
 // catchUp notes that a ticket that was sent would be sent now.
 func (c *Control) catchUp(t *Ticket, now time.Time) {
 	t.fallBack()
-	c.place(t, now)
+	c.place(t, true, now)
 }
 
 // fallBack takes the shard queries of a ticket out of those that nodes were sent before

@@ -312,13 +312,12 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		c.virtual = max(c.virtual, k.virtual)
 		k.stayed()
+		c.remove(t)
 		if c.o.Mode == Observe { // it has been sent
-			c.remove(t)
 			c.catchUp(t, now)
 			continue
 		}
-		c.admit(t, now)
-		c.remove(t)
+		c.admit(t, true, now)
 		c.turned = append(c.turned, t)
 	}
 	if c.length > 0 {
