@@ -252,7 +252,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
 	c.spread(t)
-	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
+	if lower := c.enters(t, now); lower != t.Class {
 		c.classes[t.Class].downgraded++
 		t.Class = lower
 	}

@@ -41,10 +41,10 @@ func (c *Control) from(class int, waited time.Duration, now time.Time) int {
 
 // enters returns the class of a new ticket.
 func (c *Control) enters(t *Ticket, now time.Time) int {
-	if class := c.from(t.Class, 0, now); class >= 0 && !t.Passes {
-		return class
+	if t.Passes || c.o.Mode == Off {
+		return t.Class
 	}
-	return t.Class
+	return c.from(t.Class, 0, now) // every class has patience for it
 }
 
 // expire refuses what has waited for as long as it may, unless a lower class has more patience: that counts from when it was
@@ -53,8 +53,8 @@ func (c *Control) expire(now time.Time) {
 	for i := range c.classes {
 		k, patience := &c.classes[i], c.Patience(i)
 		for t := k.oldest; t != nil && patience > 0 && now.Sub(t.began) >= patience; t = k.oldest {
+			k.gaveUp(now.Sub(t.began), now)
 			if !c.lowered(t, now) {
-				k.gaveUp(now.Sub(t.began), now)
 				c.drop(t, TooLate, now)
 			}
 		}

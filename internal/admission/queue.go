@@ -8,11 +8,11 @@ import (
 const (
 	// scan is how many tickets of a class that do not fit are looked past for one that does.
 	scan = 1000
-	// Of the searches of a class that waited, left those whose clients went away. From
-	// leftMuch on, waiting is as long as clients have patience, and the newest go first.
+	// Of the searches of a class that waited, left those whose clients went away, or that had waited for as long as
+	// they may. From leftMuch on, waiting is as long as that, and the newest go first.
 	leftMuch = 0.02
 	leftPart = 0.02
-	// patiencePart is what one that left counts in the time that clients have patience.
+	// patiencePart is what one that left counts in the time after which they do.
 	patiencePart = 0.1
 	// forgetLeft is after which time those that left are forgotten.
 	forgetLeft = time.Minute
@@ -150,7 +150,7 @@ func (k *class) price(tasks, all float64) float64 {
 	return tasks * took / k.Weight
 }
 
-// gaveUp takes in that a search left the queue after it had waited.
+// gaveUp takes in that a search left the class before its turn, after it had waited.
 func (k *class) gaveUp(waited time.Duration, now time.Time) {
 	if now.Sub(k.leftAt) > forgetLeft {
 		k.left, k.patience = 0, waited
@@ -158,18 +158,6 @@ func (k *class) gaveUp(waited time.Duration, now time.Time) {
 	k.leftAt = now
 	k.left += leftPart * (1 - k.left)
 	k.patience += time.Duration(patiencePart * float64(waited-k.patience))
-}
-
-// newestFirst reports whether the newest of what waits is to be sent first. As long as
-// clients have patience the order is that of arrival. Once the oldest has waited for half
-// of the time after which clients leave, or are refused, this order would serve those that are about to
-// leave, and so nobody: then the newest have the best chance.
-func (k *class) newestFirst(now time.Time) bool {
-	patience := k.Deadline
-	if k.left >= leftMuch && now.Sub(k.leftAt) <= forgetLeft && (patience == 0 || k.patience < patience) {
-		patience = k.patience
-	}
-	return patience > 0 && k.oldest != nil && now.Sub(k.oldest.began) > patience/2
 }
 
 // queue makes a ticket wait, if there is room for it. If not, one of the class that has
@@ -351,12 +339,15 @@ func (c *Control) turn(now time.Time) *class {
 	return best
 }
 
-// newestFirst reports whether the newest of what waits in a class is to be sent first.
+// newestFirst reports whether the newest of what waits in a class is to be sent first. As long as
+// nobody leaves before its turn the order is that of arrival. Once the oldest has waited for half
+// of the time after which they do, this order would serve those that are about to
+// leave, and so nobody: then the newest have the best chance.
 func (c *Control) newestFirst(k *class, now time.Time) bool {
-	if c.o.Order != Adaptive {
-		return c.o.Order == NewestFirst && k.newest != nil
+	if k.oldest == nil || c.o.Order != Adaptive {
+		return k.oldest != nil && c.o.Order == NewestFirst
 	}
-	return k.newestFirst(now)
+	return k.left >= leftMuch && now.Sub(k.leftAt) <= forgetLeft && now.Sub(k.oldest.began) > k.patience/2
 }
 
 // begin prepares the class for a pump.
