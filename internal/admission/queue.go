@@ -292,8 +292,8 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		if k.holdsBack(t) {
 			continue
 		}
-		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			exhausted += c.claim(t, now)
+		if lacks := c.lacks(c.renewed(t), now, c.round); lacks != (lack{}) {
+			exhausted += c.claim(t, lacks, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
