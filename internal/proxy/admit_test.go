@@ -96,7 +96,7 @@ func (c *gatedNodes) search(headers ...string) <-chan answered {
 	return out
 }
 
-func (c *gatedNodes) waiting() int { return int(c.proxy.admission.length.Load()) }
+func (c *gatedNodes) waiting() int { return c.proxy.admission.waiting() }
 
 func (c *gatedNodes) inFlight() int {
 	return int(c.proxy.admission.view(id(0), time.Now()).Admitted)

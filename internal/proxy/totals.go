@@ -34,7 +34,7 @@ func (p *Proxy) Totals() Totals {
 	t.Failovers = by(p.metrics.failovers, "cause")
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
-	t.Waiting = p.admission.length.Load() + p.writes.length.Load()
+	t.Waiting = int64(p.admission.waiting() + p.writes.waiting())
 	for _, series := range read(p.metrics.admission.refusals) {
 		t.Refused += series.count
 	}
