@@ -7,9 +7,7 @@ import (
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, waited bool, now time.Time) {
-	if !t.Passes {
-		c.yield(t, now)
-	}
+	c.yield(t, now)
 	c.place(t, waited, now)
 	c.send(t, now)
 }

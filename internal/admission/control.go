@@ -144,9 +144,9 @@ func New(o Options) *Control {
 	}
 	c := &Control{o: o, nodes: map[string]*Node{}, mean: 1, round: 1, changes: map[Change]int64{}}
 	for _, k := range o.Classes {
-		c.classes = append(c.classes, newClass(k))
+		lower := slices.IndexFunc(o.Classes, func(other Class) bool { return k.Downgrade != "" && other.Name == k.Downgrade })
+		c.classes = append(c.classes, newClass(k, lower))
 	}
-	c.link()
 	return c
 }
 
@@ -413,14 +413,6 @@ func (c *Control) Next(now time.Time) time.Time {
 		}
 	}
 	return next
-}
-
-// Waiting returns how many searches wait.
-func (c *Control) Waiting() int {
-	if c.o.Mode == Observe {
-		return 0
-	}
-	return c.length
 }
 
 // Patience returns for how long a ticket may wait in a class; 0: as long as its client does.

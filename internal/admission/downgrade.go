@@ -1,21 +1,10 @@
 package admission
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A class may name a lower one, which takes what its own bounds would refuse or hold up: a
 // search beyond the rate at once, one that has waited for the deadline then. Nothing is
 // moved because the queue is full: that bounds all classes.
-
-// link finds the lower class of each class.
-func (c *Control) link() {
-	for i := range c.classes {
-		k := &c.classes[i]
-		k.lower = slices.IndexFunc(c.classes, func(other class) bool { return k.Downgrade != "" && other.Name == k.Downgrade })
-	}
-}
 
 // from returns the class that a search comes into that has waited for so long: this one or the first below it that has
 // something left of its rate, and more patience; if all such have used up their rates, the first with more patience. It

@@ -55,11 +55,11 @@ type class struct {
 	held   bool    // something that waits is held back by the share of the class: nothing that comes later goes before it
 }
 
-func newClass(k Class) class {
+func newClass(k Class, lower int) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, rate: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, rate: newBucket(k.Rate), lower: lower, wouldRefuse: map[Reason]int64{}}
 }
 
 // bucket lets so many pass in a second, and for burst catches up on what has not passed.
@@ -202,19 +202,12 @@ func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
 	if !newestFirst && worst == &c.classes[t.Class] {
 		return nil
 	}
-	out := worst.newest
-	if newestFirst {
-		out = worst.oldest
-	}
+	out := worst.first(!newestFirst)
 	for range scan {
 		if out == nil || c.makesRoom(out, t, why) {
 			return out
 		}
-		if newestFirst {
-			out = out.next
-		} else {
-			out = out.before
-		}
+		out = out.after(!newestFirst)
 	}
 	return nil
 }
@@ -288,7 +281,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			break
 		}
 		t := k.cursor
-		k.advance()
+		k.cursor = t.after(k.newer)
 		if k.holdsBack(t) {
 			continue
 		}
@@ -299,7 +292,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			continue
 		}
 		c.virtual = max(c.virtual, k.virtual)
-		k.stayed()
+		k.left -= leftPart * k.left // it stayed
 		c.remove(t)
 		if c.o.Mode == Observe { // it has been sent
 			c.catchUp(t, now)
@@ -352,23 +345,24 @@ func (c *Control) newestFirst(k *class, now time.Time) bool {
 
 // begin prepares the class for a pump.
 func (k *class) begin(newer bool) {
-	k.newer, k.over, k.held, k.missed = newer, false, false, 0
-	if k.cursor = k.oldest; k.newer {
-		k.cursor = k.newest
-	}
+	k.newer, k.cursor, k.over, k.held, k.missed = newer, k.first(newer), false, false, 0
 }
 
-// advance goes on to the next ticket.
-func (k *class) advance() {
-	if k.newer {
-		k.cursor = k.cursor.before
-		return
+// first returns the newest ticket that waits, or the oldest.
+func (k *class) first(newest bool) *Ticket {
+	if newest {
+		return k.newest
 	}
-	k.cursor = k.cursor.next
+	return k.oldest
 }
 
-// stayed takes in that a search waited until it was admitted.
-func (k *class) stayed() { k.left -= leftPart * k.left }
+// after returns the ticket after t, toward the oldest or the newest of its class.
+func (t *Ticket) after(newer bool) *Ticket {
+	if newer {
+		return t.before
+	}
+	return t.next
+}
 
 // push puts a ticket into the queue of its class, behind those that were offered before it:
 // one that is downgraded may be older than what waits there.

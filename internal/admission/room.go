@@ -114,35 +114,23 @@ func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 // yield takes a ticket that goes off the nodes that it does not need and on which something that waits needs the room: there it
 // would be in the way. The engine chooses, and the others have room for it.
 func (c *Control) yield(t *Ticket, now time.Time) {
-	if c.length == 0 {
+	if t.Passes || c.length == 0 || !c.enforced() {
 		return
 	}
 	share := c.o.share()
-	left := func(h *charge) float64 { // on its node, beside it; negative: it is in the way there
-		left := h.node.free(c.round, share) - h.tasks
-		if h.needed || h.node.stale(now) || left < 0 && h.node.claimed != c.round {
-			return 0
-		}
-		return left
-	}
-	var over, room float64
+	var over, rest float64
 	for i := range t.charges {
-		h := &t.charges[i]
-		if at := left(h); at < 0 {
-			over += h.tasks
-		} else {
-			room += at
+		switch h := &t.charges[i]; {
+		case h.needed || h.node.stale(now):
+		case h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks:
+			over, h.tasks = over+h.tasks, 0
+		default:
+			rest += h.tasks
 		}
 	}
-	if over == 0 || room == 0 {
-		return
-	}
 	for i := range t.charges {
-		h := &t.charges[i]
-		if at := left(h); at < 0 {
-			h.tasks = 0
-		} else {
-			h.tasks += over * at / room
+		if h := &t.charges[i]; over > 0 && !h.needed && !h.node.stale(now) {
+			h.tasks *= 1 + over/rest
 		}
 	}
 }

@@ -194,19 +194,6 @@ func (a *admissions) await(x *exchange) (admission.Verdict, admission.Reason) {
 	})
 }
 
-// done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
-func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
-	a.do(func(now time.Time) []*admission.Ticket {
-		switch {
-		case gone:
-			return a.control.Abandon(t, now)
-		case rejected:
-			a.control.Rejected(t, now)
-		}
-		return a.control.Done(t, now)
-	})
-}
-
 // fits reports whether there is room for a ticket where it is to go.
 func (a *admissions) fits(t *admission.Ticket) bool {
 	a.mu.Lock()
@@ -219,13 +206,6 @@ func (a *admissions) full() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.control.Full(time.Now())
-}
-
-// waiting returns how many searches wait.
-func (a *admissions) waiting() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.control.Waiting()
 }
 
 // turn is called by the timer when something is to be done with what waits, see [admission.Control.Next].

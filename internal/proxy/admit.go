@@ -266,8 +266,19 @@ func (x *exchange) dismiss(answered *try) {
 		return
 	}
 	x.admitter = nil
-	answer := answered != nil && answered.resp != nil
-	full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
-	x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest
-	a.done(&x.ticket, x.knownGone() && !answer, full)
+	status := 0
+	if answered != nil && answered.resp != nil {
+		status = answered.resp.StatusCode
+	}
+	t := &x.ticket
+	t.Failed = status == 0 || status >= http.StatusBadRequest
+	a.do(func(now time.Time) []*admission.Ticket {
+		switch {
+		case status == 0 && x.knownGone():
+			return a.control.Abandon(t, now)
+		case status == http.StatusTooManyRequests:
+			a.control.Rejected(t, now)
+		}
+		return a.control.Done(t, now)
+	})
 }

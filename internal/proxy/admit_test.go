@@ -98,6 +98,14 @@ func (c *gatedNodes) search(headers ...string) <-chan answered {
 
 func (c *gatedNodes) waiting() int { return c.proxy.admission.waiting() }
 
+// waiting returns how many wait.
+func (a *admissions) waiting() (n int) {
+	for _, class := range a.classViews() {
+		n += class.Waiting
+	}
+	return n
+}
+
 func (c *gatedNodes) inFlight() int {
 	return int(c.proxy.admission.view(id(0), time.Now()).Admitted)
 }
