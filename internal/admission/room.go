@@ -117,20 +117,29 @@ func (c *Control) yield(t *Ticket, now time.Time) {
 	if t.Passes || c.length == 0 || !c.enforced() {
 		return
 	}
-	share := c.o.share()
 	var over, rest float64
 	for i := range t.charges {
 		switch h := &t.charges[i]; {
-		case h.needed || h.node.stale(now):
-		case h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks:
-			over, h.tasks = over+h.tasks, 0
-		default:
+		case c.inTheWay(h, now):
+			over += h.tasks
+		case !h.needed:
 			rest += h.tasks
 		}
 	}
+	if over == 0 || rest == 0 {
+		return
+	}
 	for i := range t.charges {
-		if h := &t.charges[i]; over > 0 && !h.needed && !h.node.stale(now) {
+		switch h := &t.charges[i]; {
+		case c.inTheWay(h, now):
+			h.tasks = 0
+		case !h.needed:
 			h.tasks *= 1 + over/rest
 		}
 	}
+}
+
+// inTheWay reports whether something that waits needs the room that a charge is to take, though that can be elsewhere.
+func (c *Control) inTheWay(h *charge, now time.Time) bool {
+	return !h.needed && h.node.claimed == c.round && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
 }
