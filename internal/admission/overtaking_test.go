@@ -343,14 +343,17 @@ func TestWhatCanGoElsewhereDoesNotWaitForAFullNode(t *testing.T) {
 	require.Equal(t, []float64{4, 3, 3}, []float64{r.View("0", r.now).Admitted, r.View("1", r.now).Admitted, r.View("2", r.now).Admitted})
 	behind := r.search(0, 1, 2)
 	require.Equal(t, []Verdict{Waits, Waits}, []Verdict{waits.Verdict, behind.Verdict}, "the others have no room for it")
+	small := r.search(1)
+	require.Equal(t, Waits, small.Verdict, "what is left is reserved")
 	r.done(busy[0])
 	require.Equal(t, []Verdict{Admitted, Waits}, []Verdict{waits.Verdict, behind.Verdict})
 	for _, s := range append(others, busy[1:]...) {
 		r.done(s)
 	}
-	require.Equal(t, Admitted, behind.Verdict)
-	r.done(waits)
-	r.done(behind)
+	for _, s := range []*Ticket{waits, behind, small} {
+		require.Equal(t, Admitted, s.Verdict)
+		r.done(s)
+	}
 	for _, n := range r.order {
 		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
 	}

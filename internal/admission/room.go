@@ -7,9 +7,9 @@ import (
 
 // lack is what keeps a ticket from going; nothing if it is zero.
 type lack struct {
-	turn bool // something that waits comes before it
-	node bool // there is no room on a node that it needs
-	sum  bool // nor, in sum, on those among which the engine chooses
+	turn bool // something that waits comes before it on a node that it needs
+	node bool // there is no room there
+	sum  bool // nor is there, in sum, on the nodes among which the engine chooses
 }
 
 // Fits reports whether a ticket need not wait for room on the nodes of its Parts, whatever else waits for them. The place of one
@@ -66,9 +66,7 @@ func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 		}
 	}
 	const dust = 1e-9 // of sums of fractions
-	if room+dust < cost {
-		l.turn, l.sum = awaited, !awaited && !idle
-	}
+	l.sum = room+dust < cost && (awaited || !idle)
 	return l
 }
 
@@ -84,7 +82,7 @@ func (n *Node) free(round uint64, share float64) float64 {
 // that comes after it takes that. It is what the ticket sends to each node; of nodes that have not enough of it in sum,
 // all. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
 //
-// A ticket that comes after another one on some node reserves nothing: only after that one it can go. So a node that many wait for does
+// A ticket that comes after another one on a node that it needs reserves nothing: only after that one it can go. So a node that many wait for does
 // not keep the others idle.
 func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 	if l.turn || l == (lack{}) {
