@@ -38,6 +38,10 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
+	if x.steering() == es.SteerItems && t.Searches == 0 && x.request.Pass != es.PassUnreadableBody { // it passes
+		items, _ := es.MultiSearch(nil, x.request, x.body)
+		t.Searches = len(items)
+	}
 	x.goElsewhere(nil)
 	began := time.Now()
 	verdict, why := a.decide(x, (*admission.Control).Offer)

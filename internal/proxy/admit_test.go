@@ -282,6 +282,18 @@ func TestAMultiSearchCountsItsItems(t *testing.T) {
 	}
 }
 
+// So it does if it passes, as its operation is switched off.
+func TestAMultiSearchThatPassesCountsItsItems(t *testing.T) {
+	c := startGated(t, 10, nil)
+	c.proxy.o.Off = []string{string(es.MSearch)}
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
+	many := c.send(t.Context(), http.MethodPost, "/_msearch?max_concurrent_searches=5", strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7))
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	require.Equal(t, 5, c.inFlight())
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-many).status)
+}
+
 // What was decided before it waited may be outdated: its nodes may be gone by then.
 func TestAMultiSearchThatWaitedIsDecidedAnew(t *testing.T) {
 	reg := prometheus.NewRegistry()
