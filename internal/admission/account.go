@@ -1,15 +1,20 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // admit lets a ticket go on.
-func (c *Control) admit(t *Ticket, now time.Time) {
-	c.place(t, now)
+func (c *Control) admit(t *Ticket, waited bool, now time.Time) {
+	c.yield(t, now)
+	c.place(t, waited, now)
 	c.send(t, now)
 }
 
-// place gives a ticket its part of what its class and its nodes may have in flight.
-func (c *Control) place(t *Ticket, now time.Time) {
+// place gives a ticket its part of what its class and its nodes may have in flight. It costs its class a turn if it waited: what
+// goes at once takes nothing that something else waits for.
+func (c *Control) place(t *Ticket, waited bool, now time.Time) {
 	k := &c.classes[t.Class]
 	if !t.Passes { // what waits for nobody takes nobody's turn
 		if k.limited() {
@@ -17,7 +22,7 @@ func (c *Control) place(t *Ticket, now time.Time) {
 		}
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
-		if t.paid = 0; c.contended(now) { // else nobody waits for a turn
+		if t.paid = 0; waited {
 			t.paid = k.price(t.atNodes(), c.took)
 			k.virtual += t.paid
 		}
@@ -34,17 +39,9 @@ func (k *class) refund(t *Ticket) {
 	k.virtual -= t.paid
 }
 
-// Full reports whether something waits for room.
-func (c *Control) Full(now time.Time) bool { return c.o.Mode != Observe && c.contended(now) }
-
-// contended reports whether something waits for room, and not for the clock.
-func (c *Control) contended(now time.Time) bool {
-	for i := range c.classes {
-		if k := &c.classes[i]; k.oldest != nil && k.may(now) {
-			return true
-		}
-	}
-	return false
+// Full reports whether something waits for room, and not for the clock.
+func (c *Control) Full(now time.Time) bool {
+	return c.o.Mode != Observe && slices.ContainsFunc(c.classes, func(k class) bool { return k.oldest != nil && k.may(now) })
 }
 
 // send counts a ticket as in flight.

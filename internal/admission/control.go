@@ -144,9 +144,9 @@ func New(o Options) *Control {
 	}
 	c := &Control{o: o, nodes: map[string]*Node{}, mean: 1, round: 1, changes: map[Change]int64{}}
 	for _, k := range o.Classes {
-		c.classes = append(c.classes, newClass(k))
+		lower := slices.IndexFunc(o.Classes, func(other Class) bool { return k.Downgrade != "" && other.Name == k.Downgrade })
+		c.classes = append(c.classes, newClass(k, lower))
 	}
-	c.link()
 	return c
 }
 
@@ -169,17 +169,14 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 			n.polledAt = time.Time{}
 		}
 	}
-	if c.enforced() {
-		return c.pump(now)
-	}
 	for i := range c.classes {
-		for t := c.classes[i].oldest; t != nil; t = c.classes[i].oldest {
+		for t := c.classes[i].oldest; t != nil && !c.enforced(); t = c.classes[i].oldest {
 			c.remove(t)
-			c.admit(t, now)
+			c.admit(t, false, now)
 			c.turned = append(c.turned, t)
 		}
 	}
-	return c.turned
+	return c.pump(now)
 }
 
 // enforced reports whether what exceeds the limits waits.
@@ -252,7 +249,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
 	c.spread(t)
-	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
+	if lower := c.enters(t, now); lower != t.Class {
 		c.classes[t.Class].downgraded++
 		t.Class = lower
 	}
@@ -260,16 +257,16 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	if !t.Passes {
 		k.came(now)
 	}
-	roomy, over, goes := c.look(t, now)
+	lacks, over, goes := c.look(t, now)
 	switch {
 	case goes:
-		c.admit(t, now)
+		c.admit(t, false, now)
 	case c.o.Mode == Observe:
-		c.follow(t, roomy, now)
+		c.follow(t, lacks, now)
 	default:
 		c.queue(t, now)
-		if t.Verdict == Waits && !roomy {
-			c.claim(t, now)
+		if t.Verdict == Waits {
+			c.claim(t, lacks, now)
 		}
 		k.held = k.held || t.Verdict == Waits && over
 		if t.Verdict == Waits && (k.limited() || len(c.turned) > 0) { // the clock alone may have brought its turn, and what was refused in its place may have had a claim
@@ -279,12 +276,15 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	return c.turned
 }
 
-// look reports whether the nodes of a new ticket have room for it, whether it exceeds the share of its class, and
+// look returns what room a new ticket lacks, whether it exceeds the share of its class, and
 // whether it goes on at once.
-func (c *Control) look(t *Ticket, now time.Time) (roomy, over, goes bool) {
+func (c *Control) look(t *Ticket, now time.Time) (lacks lack, over, goes bool) {
+	if t.Passes || c.o.Mode == Off {
+		return lack{}, false, true
+	}
 	k := &c.classes[t.Class]
-	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), k.inFlight > 0 && k.exceeds(t, c.shareOf(k, now))
-	return roomy, over, t.Passes || c.o.Mode == Off || roomy && k.inTurn(now) && !k.held && !over
+	lacks, over = c.lacks(t, now, c.round), k.inFlight > 0 && k.exceeds(t, c.shareOf(k, now))
+	return lacks, over, lacks == (lack{}) && k.inTurn(now) && !k.held && !over
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
@@ -359,7 +359,7 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	case t.placed:
 		c.giveBack(t)
 		c.spread(t)
-		if !c.enforced() || c.fits(t, now) {
+		if !c.enforced() || c.lacks(t, now, noRound) == (lack{}) {
 			t.placed = true
 			c.hold(t, 1)
 			c.charge(t)
@@ -413,14 +413,6 @@ func (c *Control) Next(now time.Time) time.Time {
 		}
 	}
 	return next
-}
-
-// Waiting returns how many searches wait.
-func (c *Control) Waiting() int {
-	if c.o.Mode == Observe {
-		return 0
-	}
-	return c.length
 }
 
 // Patience returns for how long a ticket may wait in a class; 0: as long as its client does.

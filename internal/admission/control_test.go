@@ -58,6 +58,14 @@ func (r *rig) of(class int, nodes ...int) *Ticket {
 
 func (r *rig) done(t *Ticket) { r.Done(t, r.now) }
 
+// Waiting returns how many tickets wait.
+func (r *rig) Waiting() (n int) {
+	for _, k := range r.Classes() {
+		n += k.Waiting
+	}
+	return n
+}
+
 func TestALimitIsKept(t *testing.T) {
 	r := newRig(t, limited(2), 1)
 	a, b, c := r.search(0), r.search(0), r.search(0)

@@ -1,21 +1,10 @@
 package admission
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A class may name a lower one, which takes what its own bounds would refuse or hold up: a
 // search beyond the rate at once, one that has waited for the deadline then. Nothing is
 // moved because the queue is full: that bounds all classes.
-
-// link finds the lower class of each class.
-func (c *Control) link() {
-	for i := range c.classes {
-		k := &c.classes[i]
-		k.lower = slices.IndexFunc(c.classes, func(other class) bool { return k.Downgrade != "" && other.Name == k.Downgrade })
-	}
-}
 
 // from returns the class that a search comes into that has waited for so long: this one or the first below it that has
 // something left of its rate, and more patience; if all such have used up their rates, the first with more patience. It
@@ -41,10 +30,10 @@ func (c *Control) from(class int, waited time.Duration, now time.Time) int {
 
 // enters returns the class of a new ticket.
 func (c *Control) enters(t *Ticket, now time.Time) int {
-	if class := c.from(t.Class, 0, now); class >= 0 && !t.Passes {
-		return class
+	if t.Passes || c.o.Mode == Off {
+		return t.Class
 	}
-	return t.Class
+	return c.from(t.Class, 0, now) // every class has patience for it
 }
 
 // expire refuses what has waited for as long as it may, unless a lower class has more patience: that counts from when it was
@@ -53,8 +42,8 @@ func (c *Control) expire(now time.Time) {
 	for i := range c.classes {
 		k, patience := &c.classes[i], c.Patience(i)
 		for t := k.oldest; t != nil && patience > 0 && now.Sub(t.began) >= patience; t = k.oldest {
+			k.gaveUp(now.Sub(t.began), now)
 			if !c.lowered(t, now) {
-				k.gaveUp(now.Sub(t.began), now)
 				c.drop(t, TooLate, now)
 			}
 		}

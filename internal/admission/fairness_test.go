@@ -278,3 +278,62 @@ func TestAMultiSearchCountsWhatTheEngineHasAtOnce(t *testing.T) {
 	require.Equal(t, 100*r.mean, m.cost)
 	r.done(m)
 }
+
+// What is sent at once, as nothing waits for the same nodes, takes nobody's turn: else its class would have to let all others go first
+// later, for as long as something had waited elsewhere.
+func TestWhatGoesAtOnceTakesNobodysTurn(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "elsewhere"}, {Name: "served"}, {Name: "new"}}
+	r := newRig(t, o, 2)
+	r.of(0, 0)
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	for range 1000 {
+		s := r.of(1, 1)
+		require.Equal(t, Admitted, s.Verdict)
+		r.done(s)
+	}
+	running := r.of(2, 1)
+	var all [3]int
+	for range 10 {
+		r.of(1, 1)
+		r.of(2, 1)
+	}
+	for range 10 {
+		turned := r.Done(running, r.now)
+		require.Len(t, turned, 1)
+		running = turned[0]
+		all[running.Class]++
+	}
+	require.Equal(t, [3]int{0, 5, 5}, all)
+}
+
+// Of a class with a deadline the oldest go first, too, as long as none has been refused, or given to another class: after a burst all of
+// them are in time.
+func TestADeadlineKeepsTheOrderOfArrival(t *testing.T) {
+	for _, lower := range []string{"", "lower"} {
+		o := limited(1)
+		o.Classes = []Class{{Name: "first", Deadline: 10 * time.Second, Downgrade: lower}, {Name: "lower"}}
+		r := newRig(t, o, 1)
+		running := r.search(0)
+		oldest := r.search(0)
+		r.now = r.now.Add(6 * time.Second)
+		r.poll(Poll{})
+		second := r.search(0)
+		r.done(running)
+		require.Equal(t, []Verdict{Admitted, Waits}, []Verdict{oldest.Verdict, second.Verdict})
+		r.now = r.now.Add(5 * time.Second)
+		r.poll(Poll{})
+		third := r.search(0)
+		r.now = r.now.Add(5 * time.Second)
+		r.poll(Poll{})
+		require.Equal(t, lower == "", second.Verdict == Refused)
+		r.now = r.now.Add(time.Second)
+		newest := r.search(0)
+		r.done(oldest)
+		if lower != "" { // it was given to the other class, which has its turn
+			require.Equal(t, Admitted, second.Verdict)
+			r.done(second)
+		}
+		require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{third.Verdict, newest.Verdict})
+	}
+}

@@ -9,11 +9,11 @@ import "time"
 // those that there was room for.
 
 // follow sends a ticket that would wait, and queues it.
-func (c *Control) follow(t *Ticket, roomy bool, now time.Time) {
+func (c *Control) follow(t *Ticket, lacks lack, now time.Time) {
 	c.classes[t.Class].wouldWait++
 	c.queue(t, now)
-	if t.queued && !roomy {
-		c.claim(t, now)
+	if t.queued {
+		c.claim(t, lacks, now)
 	}
 	c.send(t, now)
 	for _, h := range t.charges {
@@ -25,7 +25,7 @@ func (c *Control) follow(t *Ticket, roomy bool, now time.Time) {
 // catchUp notes that a ticket that was sent would be sent now.
 func (c *Control) catchUp(t *Ticket, now time.Time) {
 	t.fallBack()
-	c.place(t, now)
+	c.place(t, true, now)
 }
 
 // fallBack takes the shard queries of a ticket out of those that nodes were sent before

@@ -326,3 +326,35 @@ func TestWhatWaitsIsMoved(t *testing.T) {
 	require.Equal(t, Admitted, again.Verdict)
 	require.Equal(t, []float64{1, 1}, []float64{r.View("0", r.now).Admitted, r.View("1", r.now).Admitted})
 }
+
+// What can go to other nodes does not wait for one that others wait for, and takes no room there: what needs it goes next.
+func TestWhatCanGoElsewhereDoesNotWaitForAFullNode(t *testing.T) {
+	r := newRig(t, limited(4), 3)
+	var busy []*Ticket
+	for range 4 {
+		busy = append(busy, r.search(0))
+	}
+	waits := r.search(0)
+	var others []*Ticket
+	for range 2 {
+		others = append(others, r.search(0, 1, 2))
+		require.Equal(t, Admitted, others[len(others)-1].Verdict)
+	}
+	require.Equal(t, []float64{4, 3, 3}, []float64{r.View("0", r.now).Admitted, r.View("1", r.now).Admitted, r.View("2", r.now).Admitted})
+	behind := r.search(0, 1, 2)
+	require.Equal(t, []Verdict{Waits, Waits}, []Verdict{waits.Verdict, behind.Verdict}, "the others have no room for it")
+	small := r.search(1)
+	require.Equal(t, Waits, small.Verdict, "what is left is reserved")
+	r.done(busy[0])
+	require.Equal(t, []Verdict{Admitted, Waits}, []Verdict{waits.Verdict, behind.Verdict})
+	for _, s := range append(others, busy[1:]...) {
+		r.done(s)
+	}
+	for _, s := range []*Ticket{waits, behind, small} {
+		require.Equal(t, Admitted, s.Verdict)
+		r.done(s)
+	}
+	for _, n := range r.order {
+		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
+	}
+}

@@ -8,11 +8,11 @@ import (
 const (
 	// scan is how many tickets of a class that do not fit are looked past for one that does.
 	scan = 1000
-	// Of the searches of a class that waited, left those whose clients went away. From
-	// leftMuch on, waiting is as long as clients have patience, and the newest go first.
+	// Of the searches of a class that waited, left those whose clients went away, or that had waited for as long as
+	// they may. From leftMuch on, waiting is as long as that, and the newest go first.
 	leftMuch = 0.02
 	leftPart = 0.02
-	// patiencePart is what one that left counts in the time that clients have patience.
+	// patiencePart is what one that left counts in the time after which they do.
 	patiencePart = 0.1
 	// forgetLeft is after which time those that left are forgotten.
 	forgetLeft = time.Minute
@@ -55,11 +55,11 @@ type class struct {
 	held   bool    // something that waits is held back by the share of the class: nothing that comes later goes before it
 }
 
-func newClass(k Class) class {
+func newClass(k Class, lower int) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, rate: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, rate: newBucket(k.Rate), lower: lower, wouldRefuse: map[Reason]int64{}}
 }
 
 // bucket lets so many pass in a second, and for burst catches up on what has not passed.
@@ -150,7 +150,7 @@ func (k *class) price(tasks, all float64) float64 {
 	return tasks * took / k.Weight
 }
 
-// gaveUp takes in that a search left the queue after it had waited.
+// gaveUp takes in that a search left the class before its turn, after it had waited.
 func (k *class) gaveUp(waited time.Duration, now time.Time) {
 	if now.Sub(k.leftAt) > forgetLeft {
 		k.left, k.patience = 0, waited
@@ -158,18 +158,6 @@ func (k *class) gaveUp(waited time.Duration, now time.Time) {
 	k.leftAt = now
 	k.left += leftPart * (1 - k.left)
 	k.patience += time.Duration(patiencePart * float64(waited-k.patience))
-}
-
-// newestFirst reports whether the newest of what waits is to be sent first. As long as
-// clients have patience the order is that of arrival. Once the oldest has waited for half
-// of the time after which clients leave, or are refused, this order would serve those that are about to
-// leave, and so nobody: then the newest have the best chance.
-func (k *class) newestFirst(now time.Time) bool {
-	patience := k.Deadline
-	if k.left >= leftMuch && now.Sub(k.leftAt) <= forgetLeft && (patience == 0 || k.patience < patience) {
-		patience = k.patience
-	}
-	return patience > 0 && k.oldest != nil && now.Sub(k.oldest.began) > patience/2
 }
 
 // queue makes a ticket wait, if there is room for it. If not, one of the class that has
@@ -214,19 +202,12 @@ func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
 	if !newestFirst && worst == &c.classes[t.Class] {
 		return nil
 	}
-	out := worst.newest
-	if newestFirst {
-		out = worst.oldest
-	}
+	out := worst.first(!newestFirst)
 	for range scan {
 		if out == nil || c.makesRoom(out, t, why) {
 			return out
 		}
-		if newestFirst {
-			out = out.next
-		} else {
-			out = out.before
-		}
+		out = out.after(!newestFirst)
 	}
 	return nil
 }
@@ -300,25 +281,24 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			break
 		}
 		t := k.cursor
-		k.advance()
+		k.cursor = t.after(k.newer)
 		if k.holdsBack(t) {
 			continue
 		}
-		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			exhausted += c.claim(t, now)
+		if lacks := c.lacks(c.renewed(t), now, c.round); lacks != (lack{}) {
+			exhausted += c.claim(t, lacks, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
 		}
 		c.virtual = max(c.virtual, k.virtual)
-		k.stayed()
+		k.left -= leftPart * k.left // it stayed
+		c.remove(t)
 		if c.o.Mode == Observe { // it has been sent
-			c.remove(t)
 			c.catchUp(t, now)
 			continue
 		}
-		c.admit(t, now)
-		c.remove(t)
+		c.admit(t, true, now)
 		c.turned = append(c.turned, t)
 	}
 	if c.length > 0 {
@@ -352,33 +332,37 @@ func (c *Control) turn(now time.Time) *class {
 	return best
 }
 
-// newestFirst reports whether the newest of what waits in a class is to be sent first.
+// newestFirst reports whether the newest of what waits in a class is to be sent first. As long as
+// nobody leaves before its turn the order is that of arrival. Once the oldest has waited for half
+// of the time after which they do, this order would serve those that are about to
+// leave, and so nobody: then the newest have the best chance.
 func (c *Control) newestFirst(k *class, now time.Time) bool {
-	if c.o.Order != Adaptive {
-		return c.o.Order == NewestFirst && k.newest != nil
+	if k.oldest == nil || c.o.Order != Adaptive {
+		return k.oldest != nil && c.o.Order == NewestFirst
 	}
-	return k.newestFirst(now)
+	return k.left >= leftMuch && now.Sub(k.leftAt) <= forgetLeft && now.Sub(k.oldest.began) > k.patience/2
 }
 
 // begin prepares the class for a pump.
 func (k *class) begin(newer bool) {
-	k.newer, k.over, k.held, k.missed = newer, false, false, 0
-	if k.cursor = k.oldest; k.newer {
-		k.cursor = k.newest
-	}
+	k.newer, k.cursor, k.over, k.held, k.missed = newer, k.first(newer), false, false, 0
 }
 
-// advance goes on to the next ticket.
-func (k *class) advance() {
-	if k.newer {
-		k.cursor = k.cursor.before
-		return
+// first returns the newest ticket that waits, or the oldest.
+func (k *class) first(newest bool) *Ticket {
+	if newest {
+		return k.newest
 	}
-	k.cursor = k.cursor.next
+	return k.oldest
 }
 
-// stayed takes in that a search waited until it was admitted.
-func (k *class) stayed() { k.left -= leftPart * k.left }
+// after returns the ticket after t, toward the oldest or the newest of its class.
+func (t *Ticket) after(newer bool) *Ticket {
+	if newer {
+		return t.before
+	}
+	return t.next
+}
 
 // push puts a ticket into the queue of its class, behind those that were offered before it:
 // one that is downgraded may be older than what waits there.

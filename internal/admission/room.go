@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// lack is what keeps a ticket from going; nothing if it is zero.
+type lack struct {
+	turn bool // something that waits comes before it on a node that it needs
+	node bool // there is no room there
+	sum  bool // nor is there, in sum, on the nodes among which the engine chooses
+}
+
 // Fits reports whether a ticket need not wait for room on the nodes of its Parts, whatever else waits for them. The place of one
 // that was admitted is free for it.
 func (c *Control) Fits(t *Ticket, now time.Time) bool {
@@ -15,48 +22,52 @@ func (c *Control) Fits(t *Ticket, now time.Time) bool {
 	moved.charges = c.scratch
 	c.spread(&moved)
 	c.scratch = moved.charges
-	if !t.placed {
-		return c.fits(&moved, now)
+	if t.placed {
+		c.hold(t, -1)
+		t.load(-1)
+		defer func() {
+			c.hold(t, 1)
+			t.load(1)
+		}()
 	}
-	c.hold(t, -1)
-	t.load(-1)
-	fits := c.fits(&moved, now)
-	c.hold(t, 1)
-	t.load(1)
-	return fits
+	return c.lacks(&moved, now, noRound) == lack{}
 }
 
-// fits reports whether there is room for a ticket. Of nodes of which nothing is known nothing is asked.
-func (c *Control) fits(t *Ticket, now time.Time) bool {
-	one, sum := c.lacks(t, now)
-	return !one && !sum
-}
+// noRound is a pump in which nothing has laid claim to room.
+const noRound = 0
 
-// lacks reports whether there is no room for a ticket: on one of the nodes that it needs, or in sum
-// on those among which the engine chooses. One that is larger than the limits fits where
-// nothing is that had to wait for room.
-func (c *Control) lacks(t *Ticket, now time.Time) (one, sum bool) {
+// lacks returns what keeps a ticket from going, beside what has laid claim to room in a pump. Of nodes of which nothing is known
+// nothing is asked. One that is larger than the limits goes where nothing is that had to wait for room.
+func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 	share := c.o.share()
 	var room, cost float64
-	known, idle := false, true
+	idle, awaited := true, false
 	t.Unmeasured = len(t.charges) == 0
-	for _, h := range t.charges {
-		if h.node.stale(now) {
+	for i := range t.charges {
+		at := (t.blocked + i) % len(t.charges) // mostly it is the same node as the last time
+		h := &t.charges[at]
+		n := h.node
+		if n.stale(now) {
 			t.Unmeasured = true
 			continue
 		}
-		r := h.node.room(share)
-		if h.needed {
-			one = one || h.node.searches > 0 && r < h.tasks
-			continue
+		free, claimed := n.free(round, share), n.claimed == round && n.reserved > 0
+		switch {
+		case !h.needed:
+			idle, awaited = idle && n.searches <= 0, awaited || claimed
+			room += max(free, min(0, n.most()*share-(n.ours-n.ahead))) // what others fill up takes none from here
+			cost += h.tasks
+		case free >= h.tasks:
+		case claimed:
+			t.blocked = at
+			return lack{turn: true}
+		case n.searches > 0:
+			l.node = true
 		}
-		known = true
-		idle = idle && h.node.searches <= 0
-		room += max(r, min(0, h.node.most()*share-(h.node.ours-h.node.ahead))) // what others fill up takes none from here
-		cost += h.tasks
 	}
 	const dust = 1e-9 // of sums of fractions
-	return one, known && !idle && room+dust < cost
+	l.sum = room+dust < cost && (awaited || !idle)
+	return l
 }
 
 // free returns how much room of the node nothing that waits has a claim to.
@@ -67,40 +78,23 @@ func (n *Node) free(round uint64, share float64) float64 {
 	return n.room(share) - n.reserved
 }
 
-// awaited reports whether something that waits comes before a ticket on one of its nodes.
-func (c *Control) awaited(t *Ticket) bool {
-	if c.length == 0 {
-		return false
-	}
-	share := c.o.share()
-	for i := range t.charges { // mostly it is the same node as the last time
-		at := (t.blocked + i) % len(t.charges)
-		if h := &t.charges[at]; h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks {
-			t.blocked = at
-			return true
-		}
-	}
-	return false
-}
-
 // claim reserves room for a ticket that waits, unless another one comes before it: until the next pump nothing
 // that comes after it takes that. It is what the ticket sends to each node; of nodes that have not enough of it in sum,
 // all. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
 //
-// A ticket that comes after another one on some node reserves nothing: only after that one it can go. So a node that many wait for does
+// A ticket that comes after another one on a node that it needs reserves nothing: only after that one it can go. So a node that many wait for does
 // not keep the others idle.
-func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
-	if c.awaited(t) {
+func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
+	if l.turn || l == (lack{}) {
 		return 0
 	}
 	share := c.o.share()
-	_, short := c.lacks(t, now)
 	for _, h := range t.charges {
 		n, tasks := h.node, h.tasks
 		if n.stale(now) {
 			continue
 		}
-		if short && !h.needed {
+		if l.sum && !h.needed {
 			tasks = math.Inf(1)
 		}
 		if n.claimed != c.round {
@@ -113,4 +107,37 @@ func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
 		}
 	}
 	return exhausted
+}
+
+// yield takes a ticket that goes off the nodes that it does not need and on which something that waits needs the room: there it
+// would be in the way. The engine chooses, and the others have room for it.
+func (c *Control) yield(t *Ticket, now time.Time) {
+	if t.Passes || c.length == 0 || !c.enforced() {
+		return
+	}
+	var over, rest float64
+	for i := range t.charges {
+		switch h := &t.charges[i]; {
+		case c.inTheWay(h, now):
+			over += h.tasks
+		case !h.needed:
+			rest += h.tasks
+		}
+	}
+	if over == 0 || rest == 0 {
+		return
+	}
+	for i := range t.charges {
+		switch h := &t.charges[i]; {
+		case c.inTheWay(h, now):
+			h.tasks = 0
+		case !h.needed:
+			h.tasks *= 1 + over/rest
+		}
+	}
+}
+
+// inTheWay reports whether something that waits needs the room that a charge is to take, though that can be elsewhere.
+func (c *Control) inTheWay(h *charge, now time.Time) bool {
+	return !h.needed && h.node.claimed == c.round && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
 }

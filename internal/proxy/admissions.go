@@ -75,8 +75,6 @@ type admissions struct {
 	own      atomic.Value // admission.Mode: as it was set
 	mode     atomic.Value // admission.Mode: in force
 	classes  []admissionClass
-	length   atomic.Int64 // searches that wait
-	full     atomic.Bool  // some of them for room
 	heldBack atomic.Int64 // refusals
 
 	mu      sync.Mutex // guards what follows
@@ -171,60 +169,29 @@ func (a *admissions) classOf(x *exchange) int {
 	return slices.IndexFunc(a.classes, func(k admissionClass) bool { return k.matches(x) })
 }
 
-// offer asks about the ticket of x. The class of the ticket is guarded by a.mu from now on:
-// it returns its name.
-func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admission.Reason, string) {
+// decide has the control do something with the ticket of x, and returns the verdict about it. The class of the ticket is guarded
+// by a.mu once it was offered: that of x is what it is now, which may be a lower one.
+func (a *admissions) decide(x *exchange, what func(*admission.Control, *admission.Ticket, time.Time) []*admission.Ticket) (admission.Verdict, admission.Reason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := &x.ticket
-	a.signal(a.control.Offer(t, now), now)
-	if t.Verdict == admission.Waits && x.turn == nil {
-		x.turn = make(chan struct{}, 1)
-	}
-	return a.verdict(t)
+	t, now := &x.ticket, time.Now()
+	a.signal(what(a.control, t, now), now)
+	x.Class = a.classes[t.Class].Name
+	return t.Verdict, t.Reason
 }
 
 // await waits until the verdict about the ticket of x has come, or it is to be decided anew. It leaves once its client is gone.
-func (a *admissions) await(x *exchange) (admission.Verdict, admission.Reason, string) {
+func (a *admissions) await(x *exchange) (admission.Verdict, admission.Reason) {
 	select {
 	case <-x.turn:
 	case <-x.r.Context().Done():
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t := &x.ticket
-	if t.Verdict == admission.Waits && x.r.Context().Err() != nil {
-		now := time.Now()
-		a.signal(a.control.Abandon(t, now), now)
-	}
-	return a.verdict(t)
-}
-
-// verdict returns what is decided about a ticket, and its class. a.mu is held.
-func (a *admissions) verdict(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
-	return t.Verdict, t.Reason, a.classes[t.Class].Name
-}
-
-// done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
-func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
-	a.do(func(now time.Time) []*admission.Ticket {
-		switch {
-		case gone:
-			return a.control.Abandon(t, now)
-		case rejected:
-			a.control.Rejected(t, now)
+	return a.decide(x, func(c *admission.Control, t *admission.Ticket, now time.Time) []*admission.Ticket {
+		if t.Verdict == admission.Waits && x.r.Context().Err() != nil {
+			return c.Abandon(t, now)
 		}
-		return a.control.Done(t, now)
+		return nil
 	})
-}
-
-// move sends a ticket elsewhere, as it was decided anew: at once, or it waits for room there.
-func (a *admissions) move(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	a.signal(a.control.Move(t, now), now)
-	return a.verdict(t)
 }
 
 // fits reports whether there is room for a ticket where it is to go.
@@ -232,6 +199,13 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.control.Fits(t, time.Now())
+}
+
+// full reports whether something waits for room.
+func (a *admissions) full() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Full(time.Now())
 }
 
 // turn is called by the timer when something is to be done with what waits, see [admission.Control.Next].
@@ -253,8 +227,6 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 		default: // it has not yet looked since it was last told
 		}
 	}
-	a.length.Store(int64(a.control.Waiting()))
-	a.full.Store(a.control.Full(now))
 	if next := a.control.Next(now); !next.IsZero() {
 		a.timer.Reset(time.Until(next))
 	}

@@ -35,23 +35,25 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
+	if x.steering() == es.SteerItems && t.Searches == 0 && x.request.Pass != es.PassUnreadableBody { // it passes
+		items, _ := es.MultiSearch(nil, x.request, x.body)
+		t.Searches = len(items)
+	}
 	x.goElsewhere(nil)
-	now := time.Now()
-	verdict, why, class := a.offer(x, now)
-	for x.Class = class; verdict == admission.Waits; {
-		verdict, why, x.Class = a.await(x) // it may be a lower one by then
-		x.Waited = time.Since(now)
-		x.admitted = verdict != admission.Refused // whatever becomes of choosing
-		if x.admitted && !x.gone() && x.chooseAnew() {
-			verdict, why, x.Class = a.move(t)
+	began := time.Now()
+	verdict, why := a.decide(x, (*admission.Control).Offer)
+	for verdict == admission.Waits {
+		verdict, why = a.await(x)
+		x.Waited = time.Since(began)
+		if verdict != admission.Refused && !x.gone() && x.chooseAnew() {
+			verdict, why = a.decide(x, (*admission.Control).Move)
 		}
 	}
 	if x.Waited > 0 {
 		x.p.metrics.admission.waited.WithLabelValues(x.Class).Observe(x.Waited.Seconds())
 	}
-	x.admitted = verdict == admission.Admitted
 	switch {
-	case x.admitted && (x.Waited == 0 || !x.gone()):
+	case verdict == admission.Admitted && (x.Waited == 0 || !x.gone()):
 		return true
 	case x.gone():
 		x.p.metrics.admission.dropped.WithLabelValues(x.Class).Inc()
@@ -175,34 +177,29 @@ func (x *exchange) take(d *selection.Decision) bool {
 	return fits
 }
 
-// chooseAnew decides about a search again that has waited: what was decided may be outdated. Where there is no room by now it
-// goes where it has waited. It reports whether it was decided anew.
+// chooseAnew decides about a search again that has waited, as if it came now: what was decided may be outdated. Where there is no
+// room by now it goes where it has waited. It reports whether it was decided anew.
 func (x *exchange) chooseAnew() bool {
-	v := x.p.view.Load()
-	x.now = time.Now() // whatever becomes of the decision: what waited was not yet sent
-	if x.first == nil {
-		x.view = v
+	x.view, x.now = x.p.view.Load(), time.Now()
+	if x.ruledOut != "" {
 		return false
 	}
-	before, same := x.first, false
-	if x.items == nil {
-		plan, _ := x.planAt(v.snapshot, x.now)
-		if plan == nil {
-			return false
-		}
-		same, x.plan = plan == x.plan, plan
-	}
-	x.view, x.first, x.items, x.Reason = v, nil, nil, ""
+	before, plan := x.first, x.plan
+	x.first, x.items, x.plan, x.near, x.Reason = nil, nil, nil, nil, ""
+	x.ticket.Parts = x.ticket.Parts[:0]
+	x.resolve()
 	x.choose()
 	var waited *selection.Decision
-	if same && x.first != nil {
-		waited = &before.decision
-		if !slices.Contains(waited.Nodes, waited.Coordinator) { // what speaks against it by now is not known
-			waited.Coordinator = x.first.decision.Coordinator
+	if before != nil {
+		defer before.release()
+		if x.first != nil && x.plan == plan {
+			waited = &before.decision
+			if !slices.Contains(waited.Nodes, waited.Coordinator) { // what speaks against it by now is not known
+				waited.Coordinator = x.first.decision.Coordinator
+			}
 		}
 	}
 	x.goElsewhere(waited)
-	before.release()
 	return true
 }
 
@@ -254,11 +251,24 @@ var refusals = map[admission.Reason]string{
 // dismiss returns the ticket, once. answered is the attempt that had the last word, nil if
 // none had.
 func (x *exchange) dismiss(answered *try) {
-	if x.admitted {
-		x.admitted = false
-		answer := answered != nil && answered.resp != nil
-		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest
-		x.admitter.done(&x.ticket, x.knownGone() && !answer, full)
+	a := x.admitter
+	if a == nil {
+		return
 	}
+	x.admitter = nil
+	status := 0
+	if answered != nil && answered.resp != nil {
+		status = answered.resp.StatusCode
+	}
+	t := &x.ticket
+	t.Failed = status == 0 || status >= http.StatusBadRequest
+	a.do(func(now time.Time) []*admission.Ticket {
+		switch {
+		case status == 0 && x.knownGone():
+			return a.control.Abandon(t, now)
+		case status == http.StatusTooManyRequests:
+			a.control.Rejected(t, now)
+		}
+		return a.control.Done(t, now)
+	})
 }

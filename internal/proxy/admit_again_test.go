@@ -235,12 +235,12 @@ func TestWhatWaitsForTheClockIsNoSignOfAFullCluster(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-first).status)
 	clock := c.search("X-Opaque-Id", "slow-2")
 	require.Equal(t, 1, c.waiting())
-	require.False(t, c.proxy.admission.full.Load())
+	require.False(t, c.proxy.admission.full())
 	second, room := c.search(), c.search()
 	require.Equal(t, 2, c.waiting())
-	require.True(t, c.proxy.admission.full.Load())
+	require.True(t, c.proxy.admission.full())
 	require.NoError(t, c.proxy.SetAdmissionMode(admission.Off))
-	require.False(t, c.proxy.admission.full.Load())
+	require.False(t, c.proxy.admission.full())
 	for range 3 {
 		c.let <- struct{}{}
 	}
@@ -351,4 +351,30 @@ func TestWhatALostNodeHadIsSentASecondTimeInAFullCluster(t *testing.T) {
 	for _, one := range all {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
+}
+
+// A search that passes when it comes, as its target is not known yet, waits as others do. When its turn comes it is decided about as if it came
+// then.
+func TestWhatPassedWhenItCameIsSteeredOnceItHasWaited(t *testing.T) {
+	c := startPair(t, 2)
+	for i := range 2 { // they serve, and others fill up b
+		for range 2 {
+			c.proxy.UseStats(cluster.NodeStats{Node: id(i), At: time.Now().Add(10 * time.Second), State: cluster.PollOK, Threads: 2, Queries: 1, Queue: int64(50 * i)})
+		}
+	}
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	waits := c.send(t.Context(), http.MethodGet, "/late/_search", "")
+	c.await(1)
+	was := c.snapshot()
+	idx, _ := was.Lookup("idx")
+	late := *idx
+	late.Name = "late"
+	c.proxy.UseSnapshot(cluster.NewSnapshot(cluster.Contents{Engine: was.Engine, Nodes: was.Nodes, PlacedAt: time.Now(), Indices: []cluster.Index{*idx, late}}))
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	c.arrives(0)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-waits).status)
 }

@@ -96,7 +96,15 @@ func (c *gatedNodes) search(headers ...string) <-chan answered {
 	return out
 }
 
-func (c *gatedNodes) waiting() int { return int(c.proxy.admission.length.Load()) }
+func (c *gatedNodes) waiting() int { return c.proxy.admission.waiting() }
+
+// waiting returns how many wait.
+func (a *admissions) waiting() (n int) {
+	for _, class := range a.classViews() {
+		n += class.Waiting
+	}
+	return n
+}
 
 func (c *gatedNodes) inFlight() int {
 	return int(c.proxy.admission.view(id(0), time.Now()).Admitted)
@@ -272,6 +280,18 @@ func TestAMultiSearchCountsItsItems(t *testing.T) {
 		require.Equal(t, http.StatusOK, (<-after).status)
 		require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
 	}
+}
+
+// So it does if it passes, as its operation is switched off.
+func TestAMultiSearchThatPassesCountsItsItems(t *testing.T) {
+	c := startGated(t, 10, nil)
+	c.proxy.o.Off = []string{string(es.MSearch)}
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
+	many := c.send(t.Context(), http.MethodPost, "/_msearch?max_concurrent_searches=5", strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7))
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	require.Equal(t, 5, c.inFlight())
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-many).status)
 }
 
 // What was decided before it waited may be outdated: its nodes may be gone by then.

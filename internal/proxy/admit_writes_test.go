@@ -38,7 +38,7 @@ func (c *gatedNodes) polledWrites() {
 func (c *gatedNodes) write(body string) <-chan answered {
 	c.t.Helper()
 	a := c.proxy.writes
-	under := func() int { return int(a.view(id(0), time.Now()).Admitted) + int(a.length.Load()) }
+	under := func() int { return int(a.view(id(0), time.Now()).Admitted) + a.waiting() }
 	before := under()
 	out := c.send(c.t.Context(), http.MethodPost, "/lone/_bulk", body)
 	require.Eventually(c.t, func() bool { return under() > before }, admitPatience, time.Millisecond)
@@ -51,7 +51,7 @@ func TestWritesHaveLimitsOfTheirOwn(t *testing.T) {
 	c := startWrites(t)
 	const bulk = `{"index":{}}` + "\n{}\n"
 	first, second := c.write(bulk), c.write(bulk)
-	require.Equal(t, int64(1), c.proxy.writes.length.Load())
+	require.Equal(t, 1, c.proxy.writes.waiting())
 	require.Equal(t, int64(1), c.proxy.Totals().Waiting)
 	search := c.send(t.Context(), http.MethodGet, "/lone/_search", "")
 	sent := 0

@@ -63,8 +63,10 @@ type exchange struct {
 	now     time.Time     // after that; the time that decisions use
 
 	// From resolve and choose.
-	plan  *cluster.Plan
-	first *try // the decision; nil if the request is not steered
+	// ruledOut is why there is to be no decision, whatever is known of the cluster; empty: there may be one.
+	ruledOut string
+	plan     *cluster.Plan
+	first    *try // the decision; nil if the request is not steered
 	// near is the node to send it through although it is not steered, as it alone has the
 	// copies, or the primary one of a bulk; may be nil.
 	near  *selection.Node
@@ -72,12 +74,11 @@ type exchange struct {
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
 	sniff string     // address to put in place of the nodes' in the answer
 
-	// admitter decides about the request; nil if none does. It is from classify. The ticket's Parts are from choose if there is one.
+	// admitter decides about the request; nil if none does, or the ticket was returned. It is from classify. The ticket's Parts are
+	// from choose if there is one.
 	admitter *admissions
 	ticket   admission.Ticket
-	admitted bool // the ticket has been admitted, or waits, and was not returned
-	// turn receives when a waiting ticket has got its verdict, or is to be decided anew. It is made when a ticket
-	// waits.
+	// turn receives when a waiting ticket has got its verdict, or is to be decided anew.
 	turn chan struct{}
 
 	// From rewrite: the header fields that go upstream, as bytes.
@@ -123,7 +124,7 @@ var exchanges sync.Pool //nolint:gochecknoglobals // a pool is shared by nature
 func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x, used := exchanges.Get().(*exchange)
 	if !used {
-		x = &exchange{next: make(chan attempt.Action, 1)}
+		x = &exchange{next: make(chan attempt.Action, 1), turn: make(chan struct{}, 1)}
 		x.timer = time.AfterFunc(math.MaxInt64, x.overdue) // never, however long this process stands still now
 		x.timer.Stop()
 		x.passInterim = x.interim

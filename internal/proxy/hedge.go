@@ -106,7 +106,7 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	}
 	switch {
 	case p.o.Selector.EjectedSince(first):
-	case p.admission.full.Load():
+	case p.admission.full():
 		return nil
 	case !p.hedges.Left():
 		x.countUnmade()

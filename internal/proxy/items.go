@@ -59,7 +59,7 @@ func (x *exchange) chooseItems(now time.Time) {
 		return
 	}
 	if len(m.items) > es.MaxItems {
-		x.Reason, x.ticket.Searches = reasonTooMany, len(m.items)
+		x.Reason = reasonTooMany
 		return
 	}
 	m.preferences = make([]string, len(m.items))

@@ -23,7 +23,7 @@ const (
 // resolve finds the copies of every shard that the request touches. Without a plan
 // x.Reason says why.
 func (x *exchange) resolve() {
-	x.now = time.Now()
+	x.now, x.ruledOut = time.Now(), x.Reason
 	if es.AsksAddresses(x.Method, x.Path) {
 		x.sniff = x.p.addressFor(x)
 		return

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -34,7 +36,9 @@ func (p *Proxy) Totals() Totals {
 	t.Failovers = by(p.metrics.failovers, "cause")
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
-	t.Waiting = p.admission.length.Load() + p.writes.length.Load()
+	for _, class := range slices.Concat(p.admission.classViews(), p.writes.classViews()) {
+		t.Waiting += int64(class.Waiting)
+	}
 	for _, series := range read(p.metrics.admission.refusals) {
 		t.Refused += series.count
 	}
