@@ -102,7 +102,7 @@ func (b *bulks) shardOf(plain string, r recorded) int {
 // standings returns what is in the books, once the accounts of all bulks are closed.
 func (b *bulks) standings() []bulk.Standing {
 	b.t.Helper()
-	book := b.books.Look(b.index, 0, 1.5)
+	book := b.books.Look(b.index, 1, 1.5)
 	var standings []bulk.Standing
 	require.Eventually(b.t, func() bool {
 		standings, _ = book.Preview(nil)
@@ -120,7 +120,7 @@ func (b *bulks) standings() []bulk.Standing {
 func (b *bulks) forgetPace() {
 	b.t.Helper()
 	b.standings() // none is under way
-	b.books.Of(b.index, 0, 1.5, time.Now()).Pace = bulk.NewPace(b.index.Shards)
+	b.books.Of(b.index, 1, 1.5, time.Now()).Pace = bulk.NewPace(b.index.Shards)
 }
 
 func silentOf(slow []bulk.Slowness) (shards []int) {
@@ -360,7 +360,7 @@ func TestSickShardsAreAvoided(t *testing.T) {
 		"a node is gone":      {[]int{0, 1}, func(b *bulks) { b.gone(1) }},
 		"its writes queue":    {[]int{1, 2}, func(b *bulks) { b.queues.Store(id(2)) }},
 		"bulks take longer":   {[]int{1}, func(b *bulks) { b.paced(1, time.Second, time.Now()) }},
-		"a bulk does not end": {[]int{1}, func(b *bulks) { b.books.Of(b.index, 0, 1.5, time.Now()).Begin(1, time.Now().Add(-time.Hour)) }},
+		"a bulk does not end": {[]int{1}, func(b *bulks) { b.books.Of(b.index, 1, 1.5, time.Now()).Begin(1, time.Now().Add(-time.Hour)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 5, nil)
@@ -386,7 +386,7 @@ func TestSickShardsAreAvoided(t *testing.T) {
 
 // paced tells the books of bulks that took 10 ms on all shards but one.
 func (b *bulks) paced(slow int, took time.Duration, now time.Time) {
-	book := b.books.Of(b.index, 0, 1.5, now)
+	book := b.books.Of(b.index, 1, 1.5, now)
 	for range 4 {
 		for shard := range b.index.Shards {
 			d := 10 * time.Millisecond
@@ -406,7 +406,7 @@ func TestASlowShardThatWasTriedWithSuccessIsWell(t *testing.T) {
 		b.do("POST", "/idx/_bulk", five)
 	}
 	require.Positive(t, b.standings()[1].Documents)
-	require.Less(t, b.books.Look(b.index, 0, 1.5).Times()[1], time.Minute/200, "a bulk went there and told")
+	require.Less(t, b.books.Look(b.index, 1, 1.5).Times()[1], time.Minute/200, "a bulk went there and told")
 }
 
 // Evenness is bounded: at last the sick shard gets what it lacks.
