@@ -70,7 +70,6 @@ type bulkWrite struct {
 
 	// Of the handler's goroutine alone:
 	again    *repeatable // nil if it cannot be repeated
-	entered  *bulk.Key   // entered into the list of bulks in flight
 	failed   bool        // some operations were not stored, by the beginning of the answer, or it does not tell
 	left     bool        // the client left before its answer
 	measured bool        // the connection shows whether the answer is read
@@ -137,15 +136,15 @@ func (x *exchange) planBulk() bool {
 	}
 	x.p.o.Touch()
 	x.bulk = &bulkWrite{x: x, mode: mode, line: line}
-	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
+	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body)
 	return true
 }
 
-// newRewriter returns the rewriter of the client's body. With again the documents get
-// ids.
-func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
+// newRewriter returns the rewriter of the client's body. The documents get ids if the bulk can be
+// repeated.
+func (b *bulkWrite) newRewriter(body io.Reader) *bulk.Rewriter {
 	o := bulk.Options{DefaultIndex: b.line.Index, Place: b.placeOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
-	if again != nil {
+	if again := b.again; again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 		if again.create { // what was sent with ids is not sent without
 			o.Longest = 0

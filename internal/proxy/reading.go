@@ -41,15 +41,6 @@ func (x *exchange) client() Connection {
 	return c
 }
 
-// connection returns the connection of a bulk that can be repeated; nil if it cannot, or
-// if the connection is unknown or multiplexed.
-func (b *bulkWrite) connection() Connection {
-	if !b.repeats() {
-		return nil
-	}
-	return b.x.client()
-}
-
 // measure gives the answer to a bulk a Content-Length, and reports whether that is
 // possible. Then the client reads to the end. The end of a chunked answer comes after its
 // JSON, and clients that stop at the end of the JSON leave it unread.
@@ -81,7 +72,7 @@ func (b *bulkWrite) awaitReading(now time.Time) {
 	if !b.measured || b.x.Status != http.StatusOK { // else nothing was stored
 		return
 	}
-	c := b.connection()
+	c := b.x.client()
 	remembered := b.x.p.metrics.bulk.repeats.WithLabelValues(repeatRemembered)
 	settle := b.x.p.o.Bulk.Books.Ambiguous.Answered(b.again.key, b.again.minted, c.Unread, now)
 	c.Settle(func(unread bool) {
