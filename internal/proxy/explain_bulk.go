@@ -138,18 +138,13 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	}
 	r := &RoutedExplanation{Size: entry.Size, Writes: entry.Writes}
 	e.Routed = r
-	_, index, unfit := p.slotsOf(v, e.Index, entry.Size)
-	unfit = cmp.Or(index.RefusedRouted, unfit)
-	why := unfit
-	if why == "" && !entry.Writes {
-		why = bulk.ReasonOwnRouting
-	}
+	slots, index, why := p.slotsFor(v, bulk.Part{Index: e.Index, Routed: true})
 	if r.Reason, r.Planned = e.decide(why, reasonOneSlot); r.Planned {
-		e.Summary += fmt.Sprintf(" Operations with a routing and without an id go to one of %d slots of %d shards; searches by routing visit all slots.", index.Shards/entry.Size, entry.Size)
+		e.Summary += fmt.Sprintf(" Operations with a routing and without an id go to one of %d slots of %d shards; searches by routing visit all slots.", slots.Slots(), entry.Size)
 	} else {
 		e.Summary += " Operations with a routing stay, too, whatever bulk.routing_size says. " + cmp.Or(bulkTexts[r.Reason], "The entry has writes: false.")
 	}
-	if unfit != "" {
+	if why != "" {
 		return
 	}
 	_, sick, standings, how := p.preview(v, e.Index, index, entry.Size)
