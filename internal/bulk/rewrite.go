@@ -280,8 +280,9 @@ func (r *Rewriter) change(line []byte, a *es.BulkAction) []byte {
 	if !r.current.Routed && !a.Bare {
 		out = append(out, ',')
 	}
-	r.action = append(out, line[rest:]...)
-	return r.action
+	out = append(out, line[rest:]...)
+	r.action = out
+	return out
 }
 
 // value returns the routing of an operation as it is written. The client's is empty if it gave none.
