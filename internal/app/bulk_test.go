@@ -74,7 +74,7 @@ func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
 	}
 	require.NoError(t, a.Reload(sized()), "nothing was written")
 	require.NoError(t, a.Reload(cfg))
-	a.books.Of(bulk.Index{WriteIndex: "orders-1", Shards: 6}, 2, 1.5, time.Now())
+	a.books.KeepSize("orders-1", 2)
 	for _, entries := range [][]config.RoutingSize{{}, {{Index: "orders-*", Size: 3}}, {{Index: "others", Size: 2}}} {
 		require.ErrorContains(t, a.Reload(sized(entries...)), `documents of index "orders-1" were written with size 2`)
 	}

@@ -28,7 +28,7 @@ type Minted struct {
 	// Prefix is the first part of the ids; the rest is the number of the operation.
 	Prefix string
 	// Places are where its parts went.
-	Places map[Part]Destination
+	Places map[Part]Slot
 	// Crashed says that an operation ended with an internal error when it was sent again.
 	Crashed bool
 }

@@ -159,9 +159,9 @@ func TestRepeatedBulksTakeTheRoomOfOne(t *testing.T) {
 // answered, as long as their clients may not have read that. Neither push out the others.
 func TestTheNamesThatAreRememberedAreBounded(t *testing.T) {
 	var a Ambiguous
-	places := map[Part]Destination{}
+	places := map[Part]Slot{}
 	for i := range 1000 {
-		places[Part{Index: strconv.Itoa(i)}] = Destination{Routing: "0"}
+		places[Part{Index: strconv.Itoa(i)}] = slotOf("0")
 	}
 	key := func(kind byte, i int) Key { return Key{byte(i), byte(i >> 8), kind} }
 	now := time.Now()
@@ -203,9 +203,9 @@ func TestWhatWasAnsweredIsKeptByNoConnection(t *testing.T) {
 	now := time.Unix(1000, 0)
 	freed := make(chan struct{})
 	minted := func() Minted {
-		slot := &Slot{Number: 1}
-		runtime.AddCleanup(slot, func(int) { close(freed) }, 0)
-		return Minted{Places: map[Part]Destination{{Index: "i"}: {Slot: slot}}}
+		values := new([4]string)
+		runtime.AddCleanup(values, func(int) { close(freed) }, 0)
+		return Minted{Places: map[Part]Slot{{Index: "i"}: {Logical: Logical{values: values[:]}}}}
 	}
 	settle := a.Answered(Key{1}, minted(), func() bool { return true }, now)
 	a.Answered(Key{2}, Minted{}, func() bool { return true }, now.Add(unreadAge+1))

@@ -21,14 +21,13 @@ type Books struct {
 	sizes map[string]int
 }
 
-// bookKey is the key of a book: of the shards of an index (size 0), or of its slots of
-// size shards.
+// bookKey is the key of a book: of the slots of an index, of so many shards each.
 type bookKey struct {
 	index string
 	size  int
 }
 
-// Book is the state of one index: of its shards, or of its slots in their place.
+// Book is the state of the slots of one index, which are its parts.
 type Book struct {
 	*Balance
 	*Pace
@@ -38,7 +37,7 @@ type Book struct {
 
 	uuid   string // of the index
 	shards int    // of the index
-	size   int    // of each part: 1, or that of a slot
+	size   int    // of each part, in shards
 	usedAt time.Time
 	counts counts
 }
@@ -57,17 +56,24 @@ func (b *Books) Sizes() map[string]int {
 	return maps.Clone(b.sizes)
 }
 
-// Of returns the book of the shards of an index or, if size is not 0, of its slots of size
-// shards each (see [Logical]), and creates it if there is none. An index that was deleted
-// and created again gets a new one.
+// KeepSize records that operations with a routing are written to slots of so many shards: see
+// [Books.Sizes].
+func (b *Books) KeepSize(index string, size int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sizes == nil {
+		b.sizes = make(map[string]int)
+	}
+	b.sizes[index] = size
+}
+
+// Of returns the book of the slots of an index, of size shards each (see [Logical]), and
+// creates it if there is none. An index that was deleted and created again gets a new one.
 func (b *Books) Of(x Index, size int, maxSkew float64, now time.Time) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.books == nil {
-		b.books, b.sizes = make(map[bookKey]*Book), make(map[string]int)
-	}
-	if size > 0 {
-		b.sizes[x.WriteIndex] = size
+		b.books = make(map[bookKey]*Book)
 	}
 	key := bookKey{x.WriteIndex, size}
 	k := b.books[key]
@@ -95,7 +101,6 @@ func (b *Books) Look(x Index, size int, maxSkew float64) *Book {
 }
 
 func newBook(x Index, size int, maxSkew float64) *Book {
-	size = max(size, 1)
 	parts := x.Shards / size
 	return &Book{Balance: NewBalance(parts, maxSkew), Pace: NewPace(parts), uuid: x.UUID, shards: x.Shards, size: size}
 }
@@ -126,8 +131,8 @@ type IndexBook struct {
 	*Book
 }
 
-// Used returns the books used since a time. An index may have two: one of its shards and
-// one of its slots.
+// Used returns the books used since a time. An index may have several: one for each size of
+// its slots.
 func (b *Books) Used(since time.Time) []IndexBook {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,6 @@
 package bulk
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -149,36 +148,27 @@ func HasRoutedAlias(index string, body []byte) bool {
 }
 
 func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
-	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
 	s := m.Settings.Index
-	index := Index{
+	shards, _ := strconv.Atoi(string(s.Shards))
+	x := Index{
 		WriteIndex: name, UUID: string(s.UUID), Shards: shards, RoutingShards: m.RoutingShards,
-		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
+		Resized:    s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
 		AppendOnly: s.AppendOnly.Enabled == "true",
 	}
-	if s.partitioned() || s.virtual() || s.routedByFields() {
-		return index
+	if !s.partitioned() && !s.virtual() && !s.routedByFields() {
+		division := [2]int{shards, m.RoutingShards}
+		if _, known := values[division]; !known {
+			values[division] = Values(shards, m.RoutingShards)
+		}
+		x.Values = values[division]
 	}
-	division := [2]int{shards, m.RoutingShards}
-	if _, known := values[division]; !known {
-		values[division] = Values(shards, m.RoutingShards)
-	}
-	index.Values = values[division]
-	if index.Resized {
-		index.RefusedRouted = cmp.Or(index.RefusedRouted, ReasonResized)
-	}
-	switch {
-	case shards == 1:
-		index.Refused, index.RefusedRouted = cmp.Or(index.Refused, ReasonOneShard), cmp.Or(index.RefusedRouted, ReasonOneShard)
-	case index.Values == nil:
-		index.Refused, index.RefusedRouted = cmp.Or(index.Refused, ReasonUnreadable), cmp.Or(index.RefusedRouted, ReasonUnreadable)
-	}
-	return index
+	x.Refused, x.RefusedRouted = m.refused(x, false), m.refused(x, true)
+	return x
 }
 
-// refused returns the reason that settings and mappings give for leaving operations as
+// refused returns the reason that the metadata of an index gives for leaving operations as
 // they are: those that have a routing, or those that have none.
-func (m indexMetadata) refused(routed bool) Reason {
+func (m indexMetadata) refused(x Index, routed bool) Reason {
 	s := m.Settings.Index
 	switch {
 	case m.State == "close":
@@ -199,6 +189,14 @@ func (m indexMetadata) refused(routed bool) Reason {
 		case root.joins():
 			return ReasonJoinField
 		}
+	}
+	switch {
+	case routed && x.Resized:
+		return ReasonResized
+	case x.Shards == 1:
+		return ReasonOneShard
+	case x.Values == nil:
+		return ReasonUnreadable
 	}
 	return ""
 }

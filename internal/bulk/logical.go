@@ -20,10 +20,17 @@ import (
 // where shard(x) is the engine's own. A document with routing x that is written to slot s
 // goes to the shard logical(x) + r·s. One of these P/r shards is shard(x) itself, as r
 // divides P: documents that were written without regard to slots are in one of them, too.
+//
+// With a size of 1 each shard is a slot. Documents without a routing go to one of these.
 type Logical struct {
-	size    int
-	routing es.Routing
-	values  []string
+	size, routingShards int
+	values              []string
+}
+
+// Slot is one of the slots of an index.
+type Slot struct {
+	Logical
+	Number int
 }
 
 // Logical returns how documents of the index are spread with this size, or why they cannot
@@ -35,22 +42,27 @@ func (x Index) Logical(size int) (Logical, Reason) {
 	case size < 1 || size >= x.Shards || x.Shards%size != 0:
 		return Logical{}, ReasonUndivided
 	}
-	return Logical{
-		size: size, values: x.Values,
-		routing: es.Routing{Shards: x.Shards, RoutingShards: x.RoutingShards, PartitionSize: 1},
-	}, ""
+	return Logical{size: size, routingShards: x.RoutingShards, values: x.Values}, ""
 }
 
 // Slots returns how many slots there are.
 func (l Logical) Slots() int { return len(l.values) / l.size }
 
-// Number returns the logical number of a routing value.
-func (l Logical) Number(routing string) int { return l.routing.Shard("", routing) % l.size }
+// Size returns how many shards there are in each.
+func (l Logical) Size() int { return l.size }
+
+// shard returns where the engine itself puts documents with this routing.
+func (l Logical) shard(routing string) int {
+	return es.Routing{Shards: len(l.values), RoutingShards: l.routingShards, PartitionSize: 1}.Shard("", routing)
+}
+
+// number returns the logical number of a routing value.
+func (l Logical) number(routing string) int { return l.shard(routing) % l.size }
 
 // Value returns the routing value that leads to the shard of a slot where documents with
 // this routing belong.
 func (l Logical) Value(slot int, routing string) string {
-	return l.values[l.Number(routing)+l.size*slot]
+	return l.values[l.number(routing)+l.size*slot]
 }
 
 // Widen adds to values those that lead to the other shards where documents with a routing
@@ -58,7 +70,7 @@ func (l Logical) Value(slot int, routing string) string {
 // is added twice.
 func (l Logical) Widen(values []string, routing string) []string {
 	for one := range strings.SplitSeq(routing, ",") {
-		own := l.routing.Shard("", one)
+		own := l.shard(one)
 		for slot := range l.Slots() {
 			shard := own%l.size + l.size*slot
 			if shard != own && !slices.Contains(values, l.values[shard]) {

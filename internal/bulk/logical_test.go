@@ -96,14 +96,14 @@ func TestSlotsOfABulk(t *testing.T) {
 	rewriter := func(create bool, id func() string) *Rewriter {
 		return NewRewriter(strings.NewReader(fmt.Sprintf(body, `"x"`, `17`)), Options{
 			DefaultIndex: "i", ID: id, Create: create,
-			Place: func(p Part) (Destination, Reason) {
+			Place: func(p Part) (Slot, Reason) {
 				switch {
 				case !p.Routed:
-					return Destination{}, ReasonNotSelected
+					return Slot{}, ReasonNotSelected
 				case p.Index != "i":
-					return Destination{}, ReasonOwnRouting
+					return Slot{}, ReasonOwnRouting
 				}
-				return Destination{Slot: &Slot{Logical: l, Number: 2}}, ""
+				return Slot{Logical: l, Number: 2}, ""
 			},
 		})
 	}
@@ -136,7 +136,9 @@ func TestBooksOfSlots(t *testing.T) {
 	book := books.Of(index, 2, 1.5, now)
 	require.Same(t, book, books.Of(index, 2, 1.5, now))
 	require.Same(t, book, books.Look(index, 2, 1.5))
-	require.NotSame(t, book, books.Of(index, 0, 1.5, now))
+	require.NotSame(t, book, books.Of(index, 1, 1.5, now))
+	require.Empty(t, books.Sizes())
+	books.KeepSize("i", 2)
 	require.Equal(t, map[string]int{"i": 2}, books.Sizes())
 	require.Equal(t, 2, book.Size())
 	book.Counted([]int64{1, 1, 1, 1, 1, 1}, now.Add(time.Millisecond))
@@ -146,4 +148,16 @@ func TestBooksOfSlots(t *testing.T) {
 	require.EqualValues(t, 11, standings[0].Documents)
 	require.EqualValues(t, 5, standings[1].Documents)
 	require.EqualValues(t, 9, standings[2].Documents)
+}
+
+// Each shard is a slot of one, which documents without a routing go to as well.
+func TestSlotsOfOneShard(t *testing.T) {
+	index := Index{Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
+	l, why := index.Logical(1)
+	require.Empty(t, why)
+	require.Equal(t, 6, l.Slots())
+	for shard, value := range index.Values {
+		require.Equal(t, value, l.Value(shard, ""))
+		require.Equal(t, value, l.Value(shard, "x"))
+	}
 }

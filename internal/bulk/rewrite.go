@@ -27,9 +27,9 @@ const (
 type Options struct {
 	// DefaultIndex is the index of the request line, of operations that name none.
 	DefaultIndex string
-	// Place returns where these operations go in this bulk, or why they stay as they are. It
-	// is called once for each part, at its first operation.
-	Place func(Part) (Destination, Reason)
+	// Place returns the slot that these operations go to in this bulk, or why they stay as they
+	// are. It is called once for each part, at its first operation.
+	Place func(Part) (Slot, Reason)
 	// ID returns the id of the next operation that is given a routing; nil: they are given
 	// none, and the engine makes one.
 	ID func() string
@@ -46,18 +46,6 @@ type Options struct {
 type Part struct {
 	Index  string
 	Routed bool
-}
-
-// Destination is where a part goes: the routing value of a shard, or a slot if it is routed.
-type Destination struct {
-	Routing string
-	Slot    *Slot
-}
-
-// Slot is a slot of an index, see [Logical].
-type Slot struct {
-	Logical
-	Number int
 }
 
 // Placed counts the operations of a part that were given a routing.
@@ -124,10 +112,8 @@ const (
 // destination is what was answered for a part.
 type destination struct {
 	Placed
-	why    Reason
-	insert []byte // the field
-
-	slot  *Slot    // if it is routed
+	why   Reason
+	slot  Slot
 	texts [][]byte // by logical number: the value as it is written, nil before it was used
 }
 
@@ -284,22 +270,24 @@ func (r *Rewriter) change(line []byte, a *es.BulkAction) []byte {
 	if r.o.ID != nil {
 		out = append(append(append(out, `"_id":"`...), r.o.ID()...), `",`...)
 	}
-	switch {
-	case r.current.Routed:
-		out = append(out, line[a.Insert:a.RoutingFrom]...)
-		out = append(append(out, r.current.value(a.Routing)...), line[a.RoutingTo:]...)
-	case a.Bare:
-		out = append(append(out, r.current.insert...), line[a.Insert:]...)
-	default:
-		out = append(append(append(out, r.current.insert...), ','), line[a.Insert:]...)
+	rest := a.Insert
+	if r.current.Routed {
+		out, rest = append(out, line[a.Insert:a.RoutingFrom]...), a.RoutingTo
+	} else {
+		out = append(out, `"routing":`...)
 	}
+	out = append(out, r.current.value(a.Routing)...)
+	if !r.current.Routed && !a.Bare {
+		out = append(out, ',')
+	}
+	out = append(out, line[rest:]...)
 	r.action = out
 	return out
 }
 
-// value returns what is written in place of a client's routing.
+// value returns the routing of an operation as it is written. The client's is empty if it gave none.
 func (d *destination) value(routing string) []byte {
-	number := d.slot.Logical.Number(routing)
+	number := d.slot.number(routing)
 	if d.texts[number] == nil {
 		d.texts[number], _ = json.Marshal(d.slot.Value(d.slot.Number, routing)) //nolint:errchkjson // a string always marshals
 		d.Shards++
@@ -348,20 +336,12 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 
 // ask asks where the caller wants a part.
 func (r *Rewriter) ask(part Part) *destination {
-	to, why := r.o.Place(part)
-	d := &destination{Placed: Placed{Part: part}, why: why, slot: to.Slot}
+	slot, why := r.o.Place(part)
+	d := &destination{Placed: Placed{Part: part}, why: why, slot: slot, texts: make([][]byte, slot.size)}
 	r.parts[part] = d
-	switch {
-	case why != "":
-		return d
-	case part.Routed:
-		d.texts = make([][]byte, to.Slot.size)
-	default:
-		value, _ := json.Marshal(to.Routing) //nolint:errchkjson // a string always marshals
-		d.insert = append([]byte(`"routing":`), value...)
-		d.Shards = 1
+	if why == "" {
+		r.planned = append(r.planned, d)
 	}
-	r.planned = append(r.planned, d)
 	return d
 }
 

@@ -16,15 +16,20 @@ import (
 )
 
 // place gives the routing "7" to all indices but those of which the name says otherwise, and leaves what has one.
-func place(p Part) (Destination, Reason) {
+func place(p Part) (Slot, Reason) {
 	switch {
 	case p.Routed:
-		return Destination{}, ReasonOwnRouting
+		return Slot{}, ReasonOwnRouting
 	case strings.HasPrefix(p.Index, "refused"):
-		return Destination{}, ReasonJoinField
+		return Slot{}, ReasonJoinField
 	default:
-		return Destination{Routing: "7"}, ""
+		return slotOf("7"), ""
 	}
+}
+
+// slotOf returns a slot of one shard, to which a routing value leads.
+func slotOf(value string) Slot {
+	return Slot{Logical: Logical{size: 1, routingShards: 1, values: []string{value}}}
 }
 
 func rewrite(t *testing.T, body, index string) (string, Tally) {
@@ -92,7 +97,7 @@ func TestRewriterTellsWhyOperationsPass(t *testing.T) {
 func TestRewriterTallies(t *testing.T) {
 	asked := map[string]int{}
 	body := strings.Repeat("{\"index\":{\"_index\":\"a\"}}\n{\"n\":1}\n", 3) + "{\"index\":{}}\n{}\n{\"delete\":{\"_id\":\"1\"}}\n{\"index\":{\"_index\":\"refused\"}}\n{}\n"
-	r := NewRewriter(strings.NewReader(body), Options{DefaultIndex: "b", Place: func(p Part) (Destination, Reason) {
+	r := NewRewriter(strings.NewReader(body), Options{DefaultIndex: "b", Place: func(p Part) (Slot, Reason) {
 		asked[p.Index]++
 		return place(p)
 	}})
@@ -122,7 +127,7 @@ func TestRewriterKeepsNoLongNames(t *testing.T) {
 	name := strings.Repeat("a", maxName)
 	body := "{\"index\":{\"_index\":\"" + name + "\"}}\n{}\n{\"index\":{\"_index\":\"" + name + "a\"}}\n{}\n"
 	var asked []string
-	r := NewRewriter(strings.NewReader(body), Options{Place: func(p Part) (Destination, Reason) {
+	r := NewRewriter(strings.NewReader(body), Options{Place: func(p Part) (Slot, Reason) {
 		asked = append(asked, p.Index)
 		return place(p)
 	}})
@@ -205,7 +210,7 @@ func TestRewriterLongLines(t *testing.T) {
 }
 
 func TestRewriterQuotesTheRouting(t *testing.T) {
-	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: func(Part) (Destination, Reason) { return Destination{Routing: "a\"\\\n"}, "" }})
+	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: func(Part) (Slot, Reason) { return slotOf("a\"\\\n"), "" }})
 	out, err := io.ReadAll(r)
 	require.NoError(t, err)
 	require.Equal(t, "{\"index\":{\"routing\":\"a\\\"\\\\\\n\"}}\n{}\n", string(out))

@@ -29,7 +29,7 @@ func followsID(before []string) bool {
 	last := before[len(before)-1]
 	switch last {
 	case "_doc", "_source", "_create", "_update", "_explain", "_termvectors", "scroll",
-		"_async_search", "_asynchronous_search", "async", "status", "delete", hidden: // an id with a slash
+		"_async_search", "_asynchronous_search", "_async_query", "async", "status", "delete", hidden: // an id with a slash
 		return true
 	case "search":
 		return before[len(before)-2] == "_eql"

@@ -30,6 +30,8 @@ func TestHideIDs(t *testing.T) {
 		"/_async_search/FmRldE8":           "/_async_search/{id}",
 		"/_async_search/status/FmRldE8":    "/_async_search/status/{id}",
 		"/_plugins/_asynchronous_search/F": "/_plugins/_asynchronous_search/{id}",
+		"/_plugins/_async_query/F":         "/_plugins/_async_query/{id}",
+		"/_plugins/_async_query":           "/_plugins/_async_query",
 		"/_eql/search/F":                   "/_eql/search/{id}",
 		"/_sql/async/F":                    "/_sql/async/{id}",
 		"/_sql/async/status/F":             "/_sql/async/status/{id}",

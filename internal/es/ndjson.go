@@ -19,34 +19,43 @@ type Item struct {
 	// Pass is the reason why the item must stay unchanged; empty if it may be steered.
 	Pass PassReason
 
-	// from and to are the offsets in the body where a preference is written, over the
-	// value of an empty or custom one. form says what surrounds it.
+	at spot // in the body: of the preference
+}
+
+// spot is where the value of a key is written in a header line, in place of what is between from and to.
+type spot struct {
 	from, to int
 	form     form
 }
 
-// form says what must surround the value of a preference in a header.
+// form says what is written around a value.
 type form uint8
 
 const (
-	formObject form = iota // the line is empty: the whole object
+	formValue  form = iota // nothing: there is a value
+	formObject             // the line is empty: the whole object
 	formFirst              // the object is empty: the key
 	formNext               // a comma and the key
-	formValue              // nothing: a value is replaced
 )
 
-// around returns the text before and after the value.
-func (f form) around() (before, after string) {
-	switch f {
+// open appends what comes before the value of a key, and end what comes behind it.
+func (s spot) open(out []byte, key string) []byte {
+	switch s.form {
+	case formValue:
+		return out
 	case formObject:
-		return `{"preference":`, `}`
-	case formFirst:
-		return `"preference":`, ``
+		out = append(out, '{')
 	case formNext:
-		return `,"preference":`, ``
-	default:
-		return ``, ``
+		out = append(out, ',')
 	}
+	return append(append(append(out, '"'), key...), `":`...)
+}
+
+func (s spot) end(out []byte) []byte {
+	if s.form == formObject {
+		return append(out, '}')
+	}
+	return out
 }
 
 // classifyItems is [Classify] for multi-searches: target, routing and options of the
@@ -101,7 +110,7 @@ func MultiSearch(items []Item, r Request, body []byte) (_ []Item, readable bool)
 			break
 		}
 		item := readHeader(body[pos:pos+header], r)
-		item.from, item.to = item.from+pos, item.to+pos
+		item.at.from, item.at.to = item.at.from+pos, item.at.to+pos
 		pos += header + 1
 		if item.Pass == PassNone {
 			item.Pass = sourcePass(body[pos:pos+source], r.Operation == MSearchTemplate, item.Target)
@@ -191,21 +200,15 @@ func headerKeyOf(key []byte) headerKey {
 
 // readHeader reads one header line. Offsets are those in the line.
 func readHeader(line []byte, r Request) Item {
-	item := Item{Target: r.Target, Routing: r.Routing}
-	if len(line) == 0 {
-		item.Pass = targetPass(item.Target, r.Expands)
-		return item
-	}
-	expands := r.Expands
-	item.form = formFirst
-	end, seen, ok := eachHeaderKey(line, func(s *scanner, key headerKey) (ok bool) {
+	item, expands := Item{Target: r.Target, Routing: r.Routing}, r.Expands
+	next, seen, ok := eachHeaderKey(line, func(s *scanner, key headerKey) (ok bool) {
 		switch key {
 		case 0:
 			return false
 		case keyPreference:
-			item.from, item.form = s.i, formValue
+			item.at.from = s.i
 			item.Preference, ok = s.plainText()
-			item.to = s.i
+			item.at.to = s.i
 			return ok
 		}
 		return s.headerValue(key, &item.Target, &item.Routing, &expands)
@@ -214,10 +217,7 @@ func readHeader(line []byte, r Request) Item {
 		return Item{Pass: PassUnreadableHeader}
 	}
 	if seen&keyPreference == 0 {
-		item.from, item.to = end, end
-		if seen != 0 {
-			item.form = formNext
-		}
+		item.at = next
 	}
 	switch {
 	case seen&keyType != 0:
@@ -231,13 +231,18 @@ func readHeader(line []byte, r Request) Item {
 }
 
 // eachHeaderKey reads a header line. It calls value with each key, which reads the value, and reports whether
-// engines read it so, too. end is where the object is closed. ok is false for what engines may read otherwise.
-func eachHeaderKey(line []byte, value func(*scanner, headerKey) bool) (end int, seen headerKey, ok bool) {
+// engines read it so, too. next is where one more key is written. ok is false for what engines may read otherwise.
+func eachHeaderKey(line []byte, value func(*scanner, headerKey) bool) (next spot, seen headerKey, ok bool) {
+	if len(line) == 0 {
+		return spot{form: formObject}, 0, true
+	}
 	s := scanner{b: line}
 	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
-		return 0, 0, false
+		return next, 0, false
 	}
+	next.form = formFirst
 	st := s.members(func(key []byte) status {
+		next.form = formNext
 		which := headerKeyOf(key)
 		if seen&which != 0 || !value(&s, which) {
 			return scanBad
@@ -245,7 +250,8 @@ func eachHeaderKey(line []byte, value func(*scanner, headerKey) bool) (end int, 
 		seen |= which
 		return scanOK
 	})
-	return s.i - 1, seen, st == scanOK
+	next.from, next.to = s.i-1, s.i-1
+	return next, seen, st == scanOK
 }
 
 // headerValue reads the value of a key of a header line; false if engines may read it differently.
@@ -318,8 +324,7 @@ func SetPreferences(body []byte, items []Item, preferences []string) []byte {
 	size := len(body)
 	for i := range items {
 		if p := preferences[i]; p != "" {
-			before, after := items[i].form.around()
-			size += len(before) + len(p) + len(`""`) + len(after)
+			size += len(p) + len(`{"preference":""}`) // at most
 		}
 	}
 	out := make([]byte, 0, size)
@@ -328,12 +333,9 @@ func SetPreferences(body []byte, items []Item, preferences []string) []byte {
 		if preferences[i] == "" {
 			continue
 		}
-		before, after := item.form.around()
-		out = append(out, body[copied:item.from]...)
-		out = append(out, before...)
-		out = appendText(out, preferences[i])
-		out = append(out, after...)
-		copied = item.to
+		out = item.at.open(append(out, body[copied:item.at.from]...), preferenceParam)
+		out = item.at.end(appendText(out, preferences[i]))
+		copied = item.at.to
 	}
 	return append(out, body[copied:]...)
 }

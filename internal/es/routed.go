@@ -148,30 +148,24 @@ type HeaderRouting struct {
 	// Doubtful says that the target may stand for other indices than by default.
 	Doubtful bool
 
-	from, to      int    // where in the line a routing is written
-	before, after string // what surrounds it
+	at spot // of the routing
 }
 
 // ReadHeaderRouting reads a header line, without its line feed. r is what the request line
 // says. ok is false for what engines may read otherwise.
 func ReadHeaderRouting(line []byte, r Routed) (h HeaderRouting, ok bool) {
-	h = HeaderRouting{Target: r.Target, Routing: r.Routing, before: `{"routing":`, after: `}`}
-	if len(line) == 0 {
-		return h, true
-	}
-	h.from = bytes.IndexByte(line, '{') + 1
-	h.to, h.before, h.after = h.from, `"routing":`, ``
-	_, _, ok = eachHeaderKey(line, func(s *scanner, key headerKey) bool {
+	h = HeaderRouting{Target: r.Target, Routing: r.Routing}
+	next, seen, ok := eachHeaderKey(line, func(s *scanner, key headerKey) bool {
 		start := s.i
 		ok := s.headerValue(key, &h.Target, &h.Routing, &h.Doubtful)
-		switch {
-		case key == keyRouting:
-			h.from, h.to, h.before, h.after = start, s.i, ``, ``
-		case h.before != "":
-			h.after = `,`
+		if key == keyRouting {
+			h.at = spot{from: start, to: s.i}
 		}
 		return ok
 	})
+	if seen&keyRouting == 0 {
+		h.at = next
+	}
 	h.Doubtful = h.Doubtful && isPattern(h.Target)
 	return h, ok
 }
@@ -179,14 +173,13 @@ func ReadHeaderRouting(line []byte, r Routed) (h HeaderRouting, ok bool) {
 // With returns the line with another routing; with none, if it is empty, whatever the
 // request line says.
 func (h HeaderRouting) With(line []byte, routing string) []byte {
-	out := append(bytes.Clone(line[:h.from]), h.before...)
+	out := h.at.open(bytes.Clone(line[:h.at.from]), routingParam)
 	if routing == "" {
 		out = append(out, "null"...)
 	} else {
 		out = appendText(out, routing)
 	}
-	out = append(out, h.after...)
-	return append(out, line[h.to:]...)
+	return append(h.at.end(out), line[h.at.to:]...)
 }
 
 // routing reads the value of a routing: a string, or a whole number, which engines take

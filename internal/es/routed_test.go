@@ -88,7 +88,8 @@ func TestHeaderRouting(t *testing.T) {
 	for _, tc := range []struct{ header, target, routing, with, without string }{
 		{``, "default", "d", `{"routing":"n,2"}`, `{"routing":null}`},
 		{`{}`, "default", "d", `{"routing":"n,2"}`, `{"routing":null}`},
-		{`{"index":"a"}`, "a", "d", `{"routing":"n,2","index":"a"}`, `{"routing":null,"index":"a"}`},
+		{`{"index":"a"}`, "a", "d", `{"index":"a","routing":"n,2"}`, `{"index":"a","routing":null}`},
+		{`{"unknown":1}`, "default", "d", `{"unknown":1,"routing":"n,2"}`, `{"unknown":1,"routing":null}`},
 		{`{"index":["a","b"], "routing" : "x" }` + "\r", "a,b", "x", `{"index":["a","b"], "routing" : "n,2" }` + "\r", `{"index":["a","b"], "routing" : null }` + "\r"},
 		{`{"routing":"x","index":"a"}`, "a", "x", `{"routing":"n,2","index":"a"}`, `{"routing":null,"index":"a"}`},
 		{`{"routing":17,"unknown":[1]}`, "default", "17", `{"routing":"n,2","unknown":[1]}`, `{"routing":null,"unknown":[1]}`},

@@ -28,7 +28,12 @@ var (
 
 // answer sends the client the answer of an attempt, or sidestep's own if there is none.
 func (x *exchange) answer(t *try) {
+	resolved := x.resolveBulk(t) // what is rejected of a bulk is sent again before
+	x.dismiss(t)
 	switch {
+	case !resolved:
+		x.answerUnresolved()
+		return
 	case t != nil && t.resp != nil:
 	case x.stalled():
 		x.answerStalled()
@@ -41,14 +46,6 @@ func (x *exchange) answer(t *try) {
 	}
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
-	}
-	if x.bulk != nil {
-		resolved := x.resolveBulk(t)
-		x.bulk.answered(t, time.Now())
-		if x.dismiss(t); !resolved {
-			x.answerUnresolved()
-			return
-		}
 	}
 	if x.bulk.repeats() {
 		began := time.Now()

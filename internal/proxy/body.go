@@ -99,7 +99,7 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 		return nil, errTooMuch
 	}
 	x.asking = false // reading the body tells the client to send it
-	body := x.scratch[:0]
+	body, counted := x.scratch[:0], int64(0)
 	deadline := newReadDeadline(x)
 	for {
 		if len(body) == cap(body) {
@@ -108,10 +108,11 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 				deadline.lift()
 				return body, errTooMuch
 			}
-			if !x.reserve(grown - x.held) {
+			if !x.reserve(grown - counted) {
 				deadline.lift()
 				return body, errNoRoom
 			}
+			counted = grown
 			body = append(make([]byte, 0, grown), body...)
 		}
 		deadline.push()

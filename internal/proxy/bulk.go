@@ -70,24 +70,23 @@ type bulkWrite struct {
 
 	// Of the handler's goroutine alone:
 	again    *repeatable // nil if it cannot be repeated
-	entered  *bulk.Key   // entered into the list of bulks in flight
 	failed   bool        // some operations were not stored, by the beginning of the answer, or it does not tell
 	left     bool        // the client left before its answer
 	measured bool        // the connection shows whether the answer is read
 
 	mu       sync.Mutex // guards what follows: the leg reads a streamed body
 	rewriter *bulk.Rewriter
-	chosen   map[bulk.Part]bulk.Destination
+	chosen   map[bulk.Part]bulk.Slot
 	over     bool // finish was called: no more places
 	places   []place
 	node     *selection.Node // with the primary copy of the first shard
 }
 
-// place is a shard that was chosen for a part, or a slot of several.
+// place is a slot that was chosen for a part.
 type place struct {
 	bulk.Part
-	book  *bulk.Book
-	shard int // or the slot
+	book *bulk.Book
+	slot int
 }
 
 // in returns what was written to the place.
@@ -137,15 +136,15 @@ func (x *exchange) planBulk() bool {
 	}
 	x.p.o.Touch()
 	x.bulk = &bulkWrite{x: x, mode: mode, line: line}
-	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
+	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body)
 	return true
 }
 
-// newRewriter returns the rewriter of the client's body. With again the documents get
-// ids.
-func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
+// newRewriter returns the rewriter of the client's body. The documents get ids if the bulk can be
+// repeated.
+func (b *bulkWrite) newRewriter(body io.Reader) *bulk.Rewriter {
 	o := bulk.Options{DefaultIndex: b.line.Index, Place: b.placeOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
-	if again != nil {
+	if again := b.again; again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 		if again.create { // what was sent with ids is not sent without
 			o.Longest = 0
@@ -155,32 +154,26 @@ func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewrite
 }
 
 // placeOnce chooses where a part goes, once. b.mu is held.
-func (b *bulkWrite) placeOnce(part bulk.Part) (to bulk.Destination, why bulk.Reason) {
+func (b *bulkWrite) placeOnce(part bulk.Part) (to bulk.Slot, why bulk.Reason) {
 	if to, ok := b.chosen[part]; ok {
 		return to, ""
 	}
-	x, slots, size := b.x, bulk.Logical{}, 0
-	var index bulk.Index
-	if part.Routed {
-		slots, size, index, why = b.slots(part.Index)
-	} else {
-		index, why = x.p.bulkIndex(x.view, part.Index)
-	}
+	o := &b.x.p.o.Bulk
+	slots, index, why := b.x.p.slotsFor(b.x.view, part)
 	if why == "" && b.mode == ModeObserve {
 		why = bulk.ReasonObserve
 	}
 	if why != "" {
 		return to, why
 	}
-	now := time.Now()
-	at := b.pick(place{Part: part, book: x.p.o.Bulk.Books.Of(index, size, x.p.o.Bulk.MaxSkew, now)}, index, now)
 	if part.Routed {
-		to.Slot = &bulk.Slot{Logical: slots, Number: at}
-	} else {
-		to.Routing = index.Values[at]
+		o.Books.KeepSize(index.WriteIndex, slots.Size())
 	}
+	now := time.Now()
+	at := place{Part: part, book: o.Books.Of(index, slots.Size(), o.MaxSkew, now)}
+	to = bulk.Slot{Logical: slots, Number: b.pick(at, index, now)}
 	if b.chosen == nil {
-		b.chosen = make(map[bulk.Part]bulk.Destination)
+		b.chosen = make(map[bulk.Part]bulk.Slot)
 	}
 	b.chosen[part] = to
 	return to, ""
@@ -199,49 +192,49 @@ func (b *bulkWrite) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
 
-// slots returns the slots of an index, of so many shards each, or why operations with a routing stay unchanged.
-func (b *bulkWrite) slots(name string) (l bulk.Logical, size int, index bulk.Index, why bulk.Reason) {
-	x := b.x
-	entry, ok := x.p.o.Bulk.logicalOf(name)
+// slotsFor returns the slots that operations of a part may be written to, or why they stay unchanged. Those of
+// operations without a routing are the shards.
+func (p *Proxy) slotsFor(v *view, part bulk.Part) (slots bulk.Logical, index bulk.Index, why bulk.Reason) {
+	o := &p.o.Bulk
+	if !part.Routed {
+		if !es.MatchesAny(o.Patterns, part.Index) {
+			return slots, index, bulk.ReasonNotSelected
+		}
+		found, known := o.Index(part.Index)
+		if !known || v.snapshot == nil {
+			return slots, index, bulk.ReasonUnknown
+		}
+		slots, why = found.Logical(1)
+		return slots, found, cmp.Or(found.Refused, why)
+	}
+	entry, ok := o.logicalOf(part.Index)
 	if !ok || !entry.Writes {
-		return l, 0, index, bulk.ReasonOwnRouting
+		return slots, index, bulk.ReasonOwnRouting
 	}
-	if v := x.view.snapshot; v == nil {
-		return l, 0, index, bulk.ReasonUnknown
-	} else if _, placed := v.Lookup(name); !placed {
-		return l, 0, index, bulk.ReasonUnknown // reads do not know the slots yet, either
+	if v.snapshot == nil {
+		return slots, index, bulk.ReasonUnknown
 	}
-	l, index, why, _ = x.p.slotsOf(name, entry.Size)
-	return l, entry.Size, index, cmp.Or(index.RefusedRouted, why)
+	if _, placed := v.snapshot.Lookup(part.Index); !placed {
+		return slots, index, bulk.ReasonUnknown // reads do not know the slots yet, either
+	}
+	slots, index, why = p.slotsOf(v, part.Index, entry.Size)
+	return slots, index, cmp.Or(index.RefusedRouted, why)
 }
 
-// pick chooses the shard or slot of a place. b.mu is held.
+// pick chooses the slot of a place. b.mu is held.
 func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x := b.x
 	x.p.count(at.book, at.Index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
 	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
-	shard, how := x.p.pickShard(x.view, at.book, copies, now)
+	slot, how := x.p.pickSlot(x.view, at.book, copies, now)
 	x.p.metrics.bulk.choices.WithLabelValues(string(how)).Inc()
-	at.shard = shard
+	at.slot = slot
 	b.places = append(b.places, at)
-	if n := x.view.primary(copies, shard*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
+	if n := x.view.primary(copies, slot*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
 		b.node = n
 	}
-	return shard
-}
-
-// bulkIndex returns what is known of an index, or why its operations stay unchanged.
-func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
-	o := &p.o.Bulk
-	if !es.MatchesAny(o.Patterns, name) {
-		return bulk.Index{}, bulk.ReasonNotSelected
-	}
-	index, known := o.Index(name)
-	if !known || v.snapshot == nil {
-		return bulk.Index{}, bulk.ReasonUnknown
-	}
-	return index, index.Refused
+	return slot
 }
 
 // count adds the engine's counts to the book.
@@ -276,7 +269,7 @@ func (b *bulkWrite) sending(now time.Time) {
 	b.x.near = b.node
 	b.timed = b.x.stream == nil && !b.line.Refreshes && b.alone()
 	if b.timed {
-		b.places[0].book.Begin(b.places[0].shard, now)
+		b.places[0].book.Begin(b.places[0].slot, now)
 	}
 }
 
@@ -312,12 +305,12 @@ func (b *bulkWrite) answered(t *try, now time.Time) {
 	defer b.mu.Unlock()
 	switch p := b.places[0]; {
 	case t == nil:
-		p.book.Abandon(p.shard)
+		p.book.Abandon(p.slot)
 	case t.resp.StatusCode != http.StatusOK || b.failed || len(b.x.tries) > 1: // a refusal takes no time, and what is sent again takes more
-		p.book.End(p.shard, 0, 0, now)
+		p.book.End(p.slot, 0, 0, now)
 	default:
 		documents, _ := p.in(b.rewriter.Tally().Placed)
-		p.book.End(p.shard, documents, b.x.Upstream, now)
+		p.book.End(p.slot, documents, b.x.Upstream, now)
 	}
 }
 
@@ -343,7 +336,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)
 		}
-		p.book.Wrote(p.shard, documents, size)
+		p.book.Wrote(p.slot, documents, size)
 	}
 	shards := 0
 	for _, d := range t.Placed {

@@ -41,8 +41,12 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	read, err := x.readBody(x.r.Body, limit)
 	x.reading += time.Since(start)
 	switch {
-	case errors.Is(err, errTooMuch), errors.Is(err, errNoRoom):
-		return x.streamAfter(read)
+	case errors.Is(err, errTooMuch), errors.Is(err, errNoRoom): // it streams. Its beginning says through which node
+		if len(read) <= heldScratch {
+			read = bytes.Clone(read) // it is in the scratch
+		}
+		b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body))
+		return x.holdFrom(b, bulkPrefix)
 	case err != nil:
 		return x.hasRead(x.r.Body, nil, err)
 	}
@@ -50,80 +54,47 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	if !b.enter(again.key) {
 		panic(http.ErrAbortHandler)
 	}
-	switch x.assignIDs(again) {
-	case minted:
-		b.again = again
+	b.again = again
+	switch {
+	case x.assignIDs():
 		return true
-	case noRoom: // as a new bulk it would be stored a second time
+	case again.create: // as a new bulk it would be stored a second time
 		x.answerUnresolved()
 		return false
 	}
+	b.again = nil
 	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // equal bulks need not wait for it
-	b.entered = nil
 	// An index that has been given a shard for this bulk keeps it.
-	b.rewriter = b.newRewriter(bytes.NewReader(read), nil)
+	b.rewriter = b.newRewriter(bytes.NewReader(read))
 	x.body, _ = io.ReadAll(b) // from memory
 	x.RequestBytes = int64(len(read))
 	return true
 }
 
-// idResult is the result of giving a bulk ids.
-type idResult uint8
-
-const (
-	minted idResult = iota
-	noIDs           // it cannot be repeated, or an index of it refuses ids
-	noRoom          // it may have been stored before, and there is no memory to repeat it
-)
-
-// assignIDs gives the documents of a bulk ids: the same as before, if it was sent before.
-func (x *exchange) assignIDs(again *repeatable) idResult {
-	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
-	var matched bool // its client has sent it before
-	again.minted, matched = ambiguous.Take(again.key, x.Began)
-	again.create = matched
-	if b.chosen = again.minted.Places; !matched {
+// assignIDs gives the documents of a bulk ids: the same as before, if its client has sent it before. It returns false
+// if it cannot be repeated, or there is no memory for that: it is held as it arrived and as it is sent, the latter twice
+// if it is repeated.
+func (x *exchange) assignIDs() bool {
+	b, again := x.bulk, x.bulk.again
+	again.minted, again.create = x.p.o.Bulk.Books.Ambiguous.Take(again.key, x.Began)
+	if b.chosen = again.minted.Places; !again.create {
 		again.minted.Prefix = newPrefix()
 	}
-	out, fits, ok := x.rewriteWithin(again)
-	switch {
-	case !ok:
-		return noIDs
-	case !fits && matched:
-		ambiguous.Remember(again.key, again.minted, x.Began)
-		return noRoom
-	case !fits:
-		return noIDs
+	size := int64(len(again.body))
+	fits := func(bytes int64) bool { return size <= heldScratch || x.reserve(bytes) }
+	if !fits(2 * size) {
+		return false
+	}
+	out, ok := b.rewrite()
+	if !ok || !fits(2*(int64(len(out))-size)) {
+		return false
 	}
 	again.minted.Places = b.chosen
-	x.body, x.RequestBytes = out, int64(len(again.body))
+	x.body, x.RequestBytes = out, size
 	x.p.metrics.bulk.repeats.WithLabelValues(repeatPrepared).Inc()
-	if matched {
+	if again.create {
 		x.p.metrics.bulk.repeats.WithLabelValues(repeatMatched).Inc()
 	}
-	return minted
-}
-
-// rewriteWithin is rewrite, as far as there is memory: the bulk is held as it arrived and as
-// it is sent, the latter twice if it is repeated.
-func (x *exchange) rewriteWithin(again *repeatable) (out []byte, fits, ok bool) {
-	size := int64(len(again.body))
-	if size > heldScratch && !x.reserve(2*size) {
-		return nil, false, true
-	}
-	out, ok = x.bulk.rewrite(again)
-	return out, size <= heldScratch || x.reserve(2*(int64(len(out))-size)), ok
-}
-
-// streamAfter streams a bulk that is too large to be repeated, of which read was read. What is in the beginning gets its
-// places before: they say through which node it is sent.
-func (x *exchange) streamAfter(read []byte) bool {
-	b := x.bulk
-	b.mu.Lock()
-	_, _ = io.Copy(io.Discard, b.newRewriter(bytes.NewReader(read[:min(len(read), bulkPrefix)]), nil))
-	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body), nil)
-	b.mu.Unlock()
-	x.streamBody(b, nil)
 	return true
 }
 
@@ -139,7 +110,6 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 			return false
 		}
 	}
-	b.entered = &k
 	return true
 }
 
@@ -150,10 +120,10 @@ const maxRepeated = maxResult / 2048
 // rewrite returns the bulk as it is sent; false if some operation has an id or a routing
 // of the client's, or its index refuses ids, or if the items of its answer could not be matched with
 // its operations.
-func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
+func (b *bulkWrite) rewrite() ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.rewriter = b.newRewriter(bytes.NewReader(again.body), again)
+	b.rewriter = b.newRewriter(bytes.NewReader(b.again.body))
 	out, _ := io.ReadAll(b.rewriter) // from memory
 	t := b.rewriter.Tally()
 	refuses := slices.ContainsFunc(t.Placed, func(p bulk.Placed) bool {
@@ -194,7 +164,7 @@ func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
 func (x *exchange) bodyToSend() []byte {
 	if x.bulk.repeats() && !x.bulk.again.create && x.received() {
 		x.bulk.again.create = true
-		x.body, _ = x.bulk.rewrite(x.bulk.again)
+		x.body, _ = x.bulk.rewrite()
 		x.p.metrics.bulk.repeats.WithLabelValues(repeatSent).Inc()
 	}
 	return x.body
@@ -208,11 +178,12 @@ func (x *exchange) received() bool {
 // remember records that it is unknown whether the bulk was stored, unless the client
 // knows.
 func (b *bulkWrite) remember(now time.Time) {
-	x := b.x
-	if b.entered != nil {
-		defer x.p.o.Bulk.Books.Ambiguous.Leave(*b.entered)
+	if !b.repeats() {
+		return
 	}
-	if !b.repeats() || !b.again.create && !x.received() {
+	x, ambiguous := b.x, &b.x.p.o.Bulk.Books.Ambiguous
+	defer ambiguous.Leave(b.again.key)
+	if !b.again.create && !x.received() {
 		return
 	}
 	// An error for the whole bulk does not tell what earlier attempts did. Neither does
@@ -222,7 +193,7 @@ func (b *bulkWrite) remember(now time.Time) {
 		b.awaitReading(now)
 		return
 	}
-	x.p.o.Bulk.Books.Ambiguous.Remember(b.again.key, b.again.minted, now)
+	ambiguous.Remember(b.again.key, b.again.minted, now)
 	x.p.metrics.bulk.repeats.WithLabelValues(repeatRemembered).Inc()
 }
 

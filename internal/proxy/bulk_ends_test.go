@@ -209,7 +209,7 @@ func TestAccountsAreClosedWhereManyEndAtOnce(t *testing.T) {
 
 // outstanding returns how many bulks are on their way by the books.
 func (b *bulks) outstanding() (sum int) {
-	standings, _ := b.books.Look(b.index, 0, 1.5).Preview(nil)
+	standings, _ := b.books.Look(b.index, 1, 1.5).Preview(nil)
 	for _, s := range standings {
 		sum += s.Outstanding
 	}

@@ -29,6 +29,10 @@ const (
 // the client is to repeat the bulk.
 func (x *exchange) resolveBulk(t *try) bool {
 	b := x.bulk
+	if b == nil || t == nil || t.resp == nil {
+		return true
+	}
+	defer func() { b.answered(t, time.Now()) }()
 	if t.resp.StatusCode != http.StatusOK || !b.timed && !b.repeats() {
 		return true
 	}
@@ -88,7 +92,7 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 		answered, broken := x.sendRejected(body, len(rejected))
 		if broken && !x.bulk.again.create { // from now on operations do not overwrite what is stored
 			x.bulk.again.create = true
-			again, _ := x.bulk.rewrite(x.bulk.again)
+			again, _ := x.bulk.rewrite()
 			operations, _ = splitOperations(again)
 		}
 		accepted := false

@@ -10,23 +10,23 @@ import (
 	"sidestep/internal/selection"
 )
 
-// sickness knows which shards of an index are better not written to. A write waits for
-// all copies. So these are shards with a copy on a node in trouble, and shards on which
-// bulks take longer than on others, for whatever reason. One without a primary copy is
-// down. If the book is about slots, a slot is as its worst shard.
+// sickness knows which slots of an index are better not written to. A write waits for
+// all copies. So these are slots with a copy on a node in trouble, and slots on which
+// bulks take longer than on others, for whatever reason. One of which a shard has no
+// primary copy is down.
 type sickness struct {
 	p    *Proxy
 	v    *view
 	slow []bulk.Slowness
-	size int // shards in each part: 1, or a slot's
+	size int // of each, in shards
 	// index has the copies; nil if they are not known.
 	index *cluster.Index
 	// certain: they are where they are said to be. Else that a primary copy was missing says nothing any more.
 	certain bool
-	fit     []bulk.Fitness // of each part
-	// ignored are the troubles that do not count, as every shard would be sick otherwise.
+	fit     []bulk.Fitness // of each
+	// ignored are the troubles that do not count, as every slot would be sick otherwise.
 	// While a cluster is busy the write pools of all nodes queue and healthy nodes are
-	// slow to answer. Even then bulks should avoid the shards on which they take long.
+	// slow to answer. Even then bulks should avoid the slots on which they take long.
 	ignored []string
 }
 
@@ -40,8 +40,8 @@ const (
 // loadTroubles are those of nodes that have more to do than others.
 var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 
-// sickShards finds which shards of an index are sick now.
-func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
+// sickSlots finds which slots of an index are sick now.
+func (p *Proxy) sickSlots(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index, fit: make([]bulk.Fitness, book.Parts())}
 	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
 	for more := range 3 { // until some is well
@@ -51,8 +51,8 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 		case 2:
 			s.ignored = allTroubles()
 		}
-		for shard := range s.fit {
-			s.fit[shard] = s.fitness(shard)
+		for slot := range s.fit {
+			s.fit[slot] = s.fitness(slot)
 		}
 		if slices.Contains(s.fit, bulk.Well) {
 			break
@@ -61,17 +61,17 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 	return s
 }
 
-// pickShard chooses a shard of an index for a bulk.
-func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
+// pickSlot chooses a slot of an index for a bulk.
+func (p *Proxy) pickSlot(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
 	for {
-		sick := p.sickShards(v, book, index, now)
-		shard, how := book.Pick(rand.Float64(), sick.fit)
-		// A sick shard is chosen only if there is no other. A shard that is not sick may
+		sick := p.sickSlots(v, book, index, now)
+		slot, how := book.Pick(rand.Float64(), sick.fit)
+		// A sick slot is chosen only if there is no other. One that is not sick may
 		// have been tried by another bulk meanwhile, and is sick then.
-		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
-			return shard, how
+		if !p.o.Bulk.Avoid || sick.is(slot) || book.Try(slot, now) {
+			return slot, how
 		}
-		book.Wrote(shard, 0, 0) // it is not chosen
+		book.Wrote(slot, 0, 0) // it is not chosen
 	}
 }
 
@@ -84,17 +84,17 @@ func allTroubles() []string {
 	return all
 }
 
-// is reports whether a shard is to be avoided.
-func (s *sickness) is(shard int) bool { return s.fit[shard] != bulk.Well }
+// is reports whether a slot is to be avoided.
+func (s *sickness) is(slot int) bool { return s.fit[slot] != bulk.Well }
 
-// fitness finds whether a shard is to be written to.
-func (s *sickness) fitness(shard int) bulk.Fitness {
+// fitness finds whether a slot is to be written to.
+func (s *sickness) fitness(slot int) bulk.Fitness {
 	switch {
 	case !s.p.o.Bulk.Avoid:
 		return bulk.Well
-	case s.down(shard):
+	case s.down(slot):
 		return bulk.Down
-	case s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
+	case s.slowness(slot) != "" || slices.ContainsFunc(s.copies(slot), func(c cluster.Copy) bool {
 		trouble := s.p.troubleOf(s.v, c.Node)
 		return c.Serving() && trouble != "" && !slices.Contains(s.ignored, trouble)
 	}):
@@ -103,10 +103,10 @@ func (s *sickness) fitness(shard int) bulk.Fitness {
 	return bulk.Well
 }
 
-// down reports whether a shard has no primary copy. The engine has writes to it wait for one,
+// down reports whether a shard of a slot has no primary copy. The engine has writes to it wait for one,
 // for a minute, and refuses them then.
-func (s *sickness) down(shard int) bool {
-	copies, primaries := s.copies(shard), 0
+func (s *sickness) down(slot int) bool {
+	copies, primaries := s.copies(slot), 0
 	for _, c := range copies {
 		if c.Kind == 'p' && c.Serving() {
 			primaries++
@@ -115,21 +115,21 @@ func (s *sickness) down(shard int) bool {
 	return s.certain && len(copies) > 0 && primaries < s.size
 }
 
-// slowness tells whether bulks take long on a shard.
-func (s *sickness) slowness(shard int) bulk.Slowness {
-	if shard >= len(s.slow) {
+// slowness tells whether bulks take long on a slot.
+func (s *sickness) slowness(slot int) bulk.Slowness {
+	if slot >= len(s.slow) {
 		return ""
 	}
-	return s.slow[shard]
+	return s.slow[slot]
 }
 
-// copies returns the copies of a shard, as far as they are known.
-func (s *sickness) copies(shard int) []cluster.Copy {
-	if s.index == nil || (shard+1)*s.size > len(s.index.Shards) {
+// copies returns the copies of the shards of a slot, as far as they are known.
+func (s *sickness) copies(slot int) []cluster.Copy {
+	if s.index == nil || (slot+1)*s.size > len(s.index.Shards) {
 		return nil
 	}
-	copies := s.index.Shards[shard*s.size].Copies
-	for _, other := range s.index.Shards[shard*s.size+1 : (shard+1)*s.size] {
+	copies := s.index.Shards[slot*s.size].Copies
+	for _, other := range s.index.Shards[slot*s.size+1 : (slot+1)*s.size] {
 		copies = append(copies[:len(copies):len(copies)], other.Copies...)
 	}
 	return copies

@@ -22,9 +22,9 @@ func TestABusyClusterDoesNotHideSlowShards(t *testing.T) {
 	v := h.proxy.view.Load()
 	index, _ := v.snapshot.Lookup("idx")
 	now := time.Now()
-	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 0, 1.5, now)
+	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 1, 1.5, now)
 	sick := func() (sick []int) {
-		s := h.proxy.sickShards(v, book, index, now)
+		s := h.proxy.sickSlots(v, book, index, now)
 		for shard := range 3 {
 			if s.is(shard) {
 				sick = append(sick, shard)
@@ -52,7 +52,7 @@ func TestClientsTryASlowShardWithOneBulk(t *testing.T) {
 	v := h.proxy.view.Load()
 	index, _ := v.snapshot.Lookup("idx")
 	now := time.Now()
-	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 0, 1.5, now)
+	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 1, 1.5, now)
 	for range 5 {
 		for shard, took := range []time.Duration{time.Second, 10 * time.Millisecond, 10 * time.Millisecond} {
 			book.Begin(shard, now)
@@ -64,7 +64,7 @@ func TestClientsTryASlowShardWithOneBulk(t *testing.T) {
 	require.Nil(t, book.Slow(now))
 	tried := 0
 	for range 100 {
-		shard, _ := h.proxy.pickShard(v, book, index, now)
+		shard, _ := h.proxy.pickSlot(v, book, index, now)
 		if shard == 0 {
 			tried++
 		}
@@ -84,7 +84,7 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 		tells bool
 	}{{"", true}, {"?refresh=false", true}, {"?refresh", false}, {"?refresh=true", false}, {"?refresh=wait_for", false}} {
 		b := startBulks(t, 3, nil)
-		book := b.books.Of(b.index, 0, 1.5, time.Now())
+		book := b.books.Of(b.index, 1, 1.5, time.Now())
 		silent := -1
 		b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
 			silent = len(silentOf(book.Slow(time.Now().Add(time.Minute))))
@@ -103,7 +103,7 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
 	t.Parallel()
 	b := startBulks(t, 3, nil)
-	book, began := b.books.Of(b.index, 0, 1.5, time.Now()), time.Now().Add(-time.Minute)
+	book, began := b.books.Of(b.index, 1, 1.5, time.Now()), time.Now().Add(-time.Minute)
 	for shard := range 3 {
 		book.Begin(shard, began) // others wait, too
 	}
@@ -158,7 +158,7 @@ func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 // A client that takes long to read its answer does not make a shard look as if it did not answer.
 func TestAClientThatReadsSlowlyMakesNoShardSilent(t *testing.T) {
 	b := startBulks(t, 3, nil)
-	book, read := b.books.Of(b.index, 0, 1.5, time.Now()), make(chan struct{})
+	book, read := b.books.Of(b.index, 1, 1.5, time.Now()), make(chan struct{})
 	end := sync.OnceFunc(func() { close(read) })
 	t.Cleanup(end)
 	b.answer = func(_ string, w http.ResponseWriter, r *http.Request) {

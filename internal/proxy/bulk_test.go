@@ -102,7 +102,7 @@ func (b *bulks) shardOf(plain string, r recorded) int {
 // standings returns what is in the books, once the accounts of all bulks are closed.
 func (b *bulks) standings() []bulk.Standing {
 	b.t.Helper()
-	book := b.books.Look(b.index, 0, 1.5)
+	book := b.books.Look(b.index, 1, 1.5)
 	var standings []bulk.Standing
 	require.Eventually(b.t, func() bool {
 		standings, _ = book.Preview(nil)
@@ -120,7 +120,7 @@ func (b *bulks) standings() []bulk.Standing {
 func (b *bulks) forgetPace() {
 	b.t.Helper()
 	b.standings() // none is under way
-	b.books.Of(b.index, 0, 1.5, time.Now()).Pace = bulk.NewPace(b.index.Shards)
+	b.books.Of(b.index, 1, 1.5, time.Now()).Pace = bulk.NewPace(b.index.Shards)
 }
 
 func silentOf(slow []bulk.Slowness) (shards []int) {
@@ -187,46 +187,6 @@ func TestABulkGoesToOneShard(t *testing.T) {
 	require.Equal(t, 100, tallied(m.operations, operationPlanned))
 	require.Equal(t, 100, tallied(m.items, itemOK))
 	require.Equal(t, 20, tallied(m.choices, string(bulk.ChoiceEven)))
-}
-
-// However a body comes, and if it may be held or not.
-func TestBulksThatStream(t *testing.T) {
-	var long strings.Builder
-	for i := range 5000 {
-		fmt.Fprintf(&long, "{\"index\":{}}\n{\"number\":%d}\n", i)
-	}
-	for name, c := range map[string]struct {
-		body                string
-		chunked, idempotent bool
-		headers             []string
-	}{
-		"held, chunked":                     {body: five, chunked: true},
-		"long":                              {body: long.String()},
-		"long, chunked":                     {body: long.String(), chunked: true},
-		"waits to be asked":                 {body: five, headers: []string{"Expect", "100-continue"}},
-		"long, waits":                       {body: long.String(), headers: []string{"Expect", "100-continue"}},
-		"long, chunked, waits":              {body: long.String(), chunked: true, headers: []string{"Expect", "100-continue"}},
-		"long, chunked, not to be repeated": {body: long.String(), chunked: true, idempotent: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody, o.Bulk.Idempotent = 32<<10, c.idempotent })
-			length := int64(len(c.body))
-			if c.chunked {
-				length = -1
-			}
-			resp, _ := b.send(strings.NewReader(c.body), length, c.headers...)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			seen := b.seen()
-			require.Len(t, seen, 1)
-			shard := b.shardOf(c.body, seen[0])
-			if name != "long, waits" { // of that nothing is read before it is sent
-				require.Equal(t, string(rune('a'+shard)), seen[0].node)
-			}
-			require.EqualValues(t, strings.Count(c.body, "\n")/2, b.standings()[shard].Documents)
-			require.Equal(t, 1, tallied(b.proxy.metrics.bulk.bulks, bulkOneShard))
-			require.Equal(t, 5, tallied(b.proxy.metrics.bulk.items, itemOK))
-		})
-	}
 }
 
 // What may not be given a routing goes on byte for byte, for a reason that is counted.
@@ -360,7 +320,7 @@ func TestSickShardsAreAvoided(t *testing.T) {
 		"a node is gone":      {[]int{0, 1}, func(b *bulks) { b.gone(1) }},
 		"its writes queue":    {[]int{1, 2}, func(b *bulks) { b.queues.Store(id(2)) }},
 		"bulks take longer":   {[]int{1}, func(b *bulks) { b.paced(1, time.Second, time.Now()) }},
-		"a bulk does not end": {[]int{1}, func(b *bulks) { b.books.Of(b.index, 0, 1.5, time.Now()).Begin(1, time.Now().Add(-time.Hour)) }},
+		"a bulk does not end": {[]int{1}, func(b *bulks) { b.books.Of(b.index, 1, 1.5, time.Now()).Begin(1, time.Now().Add(-time.Hour)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 5, nil)
@@ -386,7 +346,7 @@ func TestSickShardsAreAvoided(t *testing.T) {
 
 // paced tells the books of bulks that took 10 ms on all shards but one.
 func (b *bulks) paced(slow int, took time.Duration, now time.Time) {
-	book := b.books.Of(b.index, 0, 1.5, now)
+	book := b.books.Of(b.index, 1, 1.5, now)
 	for range 4 {
 		for shard := range b.index.Shards {
 			d := 10 * time.Millisecond
@@ -406,7 +366,7 @@ func TestASlowShardThatWasTriedWithSuccessIsWell(t *testing.T) {
 		b.do("POST", "/idx/_bulk", five)
 	}
 	require.Positive(t, b.standings()[1].Documents)
-	require.Less(t, b.books.Look(b.index, 0, 1.5).Times()[1], time.Minute/200, "a bulk went there and told")
+	require.Less(t, b.books.Look(b.index, 1, 1.5).Times()[1], time.Minute/200, "a bulk went there and told")
 }
 
 // Evenness is bounded: at last the sick shard gets what it lacks.

@@ -96,18 +96,9 @@ type BulkCopy struct {
 func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 	o, v := &p.o.Bulk, p.view.Load()
 	e := BulkExplanation{Index: name, Mode: p.BulkMode(), Avoid: o.Avoid, MaxSkew: o.MaxSkew}
-	index, why := p.bulkIndex(v, name)
+	_, index, why := p.slotsFor(v, bulk.Part{Index: name})
 	e.Selected, e.WriteIndex = why != bulk.ReasonNotSelected, index.WriteIndex
-	switch {
-	case e.Mode == ModeOff:
-		e.Reason = reasonOff
-	case why != "":
-		e.Reason = string(why)
-	case e.Mode == ModeObserve:
-		e.Reason = string(bulk.ReasonObserve)
-	default:
-		e.Reason, e.Planned = reasonOneShard, true
-	}
+	e.Reason, e.Planned = e.decide(why, reasonOneShard)
 	if why == "" {
 		p.explainShardsOf(&e, v, index)
 	}
@@ -116,41 +107,47 @@ func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 	return e
 }
 
+// decide returns whether operations are given a routing, if nothing but why speaks against it, and the reason.
+func (e *BulkExplanation) decide(why bulk.Reason, planned string) (reason string, yes bool) {
+	switch {
+	case e.Mode == ModeOff:
+		return reasonOff, false
+	case why != "":
+		return string(why), false
+	case e.Mode == ModeObserve:
+		return string(bulk.ReasonObserve), false
+	}
+	return planned, true
+}
+
+// preview tells of the slots of an index, of so many shards each, how the next bulk is given one.
+func (p *Proxy) preview(v *view, name string, index bulk.Index, size int) (*bulk.Book, *sickness, []bulk.Standing, bulk.Choice) {
+	book := p.o.Bulk.Books.Look(index, size, p.o.Bulk.MaxSkew)
+	p.count(book, name)
+	copies, _ := v.snapshot.Lookup(index.WriteIndex)
+	sick := p.sickSlots(v, book, copies, time.Now())
+	standings, how := book.Preview(sick.fit)
+	return book, sick, standings, how
+}
+
 // explainSlots adds what would be done with operations that have a routing.
 func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	entry, ok := p.o.Bulk.logicalOf(e.Index)
 	if !ok {
 		return
 	}
-	r := &RoutedExplanation{Size: entry.Size, Writes: entry.Writes, Reason: reasonOneSlot}
+	r := &RoutedExplanation{Size: entry.Size, Writes: entry.Writes}
 	e.Routed = r
-	_, index, why, known := p.slotsOf(e.Index, entry.Size)
-	why = cmp.Or(index.RefusedRouted, why)
-	switch {
-	case why != "":
-		r.Reason = string(why)
-	case e.Mode != ModeRoute:
-		if r.Reason = reasonOff; e.Mode == ModeObserve {
-			r.Reason = string(bulk.ReasonObserve)
-		}
-	case !entry.Writes:
-		r.Reason = string(bulk.ReasonOwnRouting)
-	default:
-		r.Planned = true
-	}
-	if r.Planned {
-		e.Summary += fmt.Sprintf(" Operations with a routing and without an id go to one of %d slots of %d shards; searches by routing visit all slots.", index.Shards/entry.Size, entry.Size)
+	slots, index, why := p.slotsFor(v, bulk.Part{Index: e.Index, Routed: true})
+	if r.Reason, r.Planned = e.decide(why, reasonOneSlot); r.Planned {
+		e.Summary += fmt.Sprintf(" Operations with a routing and without an id go to one of %d slots of %d shards; searches by routing visit all slots.", slots.Slots(), entry.Size)
 	} else {
 		e.Summary += " Operations with a routing stay, too, whatever bulk.routing_size says. " + cmp.Or(bulkTexts[r.Reason], "The entry has writes: false.")
 	}
-	if why != "" || !known {
+	if why != "" {
 		return
 	}
-	book := p.o.Bulk.Books.Look(index, entry.Size, p.o.Bulk.MaxSkew)
-	p.count(book, e.Index)
-	copies, _ := v.snapshot.Lookup(index.WriteIndex)
-	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fit)
+	_, sick, standings, how := p.preview(v, e.Index, index, entry.Size)
 	r.Choice = how
 	for slot, s := range standings {
 		r.Slots = append(r.Slots, BulkSlot{
@@ -161,11 +158,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 
 // explainShardsOf adds the state of the shards.
 func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
-	book := p.o.Bulk.Books.Look(index, 0, p.o.Bulk.MaxSkew)
-	p.count(book, e.Index)
-	copies, _ := v.snapshot.Lookup(index.WriteIndex)
-	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.fit)
+	book, sick, standings, how := p.preview(v, e.Index, index, 1)
 	times := book.Times()
 	e.Choice, e.Skew, e.Ignored = how, book.Skew(), sick.ignored
 	for shard, s := range standings {
@@ -352,7 +345,7 @@ func (p *Proxy) bulkIndexOf(v *view, book bulk.IndexBook, now time.Time) BulkInd
 		one.Skew = &skew
 	}
 	copies, _ := v.snapshot.Lookup(one.Index)
-	sick := p.sickShards(v, book.Book, copies, now)
+	sick := p.sickSlots(v, book.Book, copies, now)
 	for shard := range one.Shards {
 		if sick.is(shard) {
 			one.Avoided = append(one.Avoided, shard)

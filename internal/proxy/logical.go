@@ -60,22 +60,21 @@ func (b *Bulk) logicalOf(name string) (LogicalShards, bool) {
 }
 
 // slotsOf returns how the documents of an index with logical shards are spread, or why
-// they are not. known is false while the index is unknown.
-func (p *Proxy) slotsOf(name string, size int) (l bulk.Logical, index bulk.Index, why bulk.Reason, known bool) {
-	index, known = p.o.Bulk.Index(name)
-	v := p.view.Load()
+// they are not: [bulk.ReasonUnknown] while the index is unknown.
+func (p *Proxy) slotsOf(v *view, name string, size int) (l bulk.Logical, index bulk.Index, why bulk.Reason) {
+	index, known := p.o.Bulk.Index(name)
 	if !known || v.snapshot == nil {
-		return l, index, bulk.ReasonUnknown, false
+		return l, index, bulk.ReasonUnknown
 	}
 	// The index was deleted and created with other shards since it was read.
 	if placed, ok := v.snapshot.Lookup(name); ok && len(placed.Shards) != index.Shards && index.Shards > 0 {
-		return l, index, bulk.ReasonUnknown, false
+		return l, index, bulk.ReasonUnknown
 	}
 	l, why = index.Logical(size)
 	if why == bulk.ReasonUndivided {
 		p.warnUndivided(name, index.Shards, size)
 	}
-	return l, index, why, true
+	return l, index, why
 }
 
 // warnUndivided logs once that an index has no slots of this size.
@@ -91,14 +90,15 @@ func (p *Proxy) warnUndivided(name string, shards, size int) {
 // routing has to be dropped.
 func (p *Proxy) otherSlots(target, routing string) (more []string, result routedResult) {
 	target, local := es.LocalTarget(target)
-	switch v := p.view.Load().snapshot; {
-	case routing == "" || !local || v != nil && v.Engine.Serverless():
+	v := p.view.Load()
+	switch s := v.snapshot; {
+	case routing == "" || !local || s != nil && s.Engine.Serverless():
 		return nil, routedWidened
 	case len(routing) > maxRouting, !cluster.LookUp{Target: cluster.Target{Expression: target}}.Valid():
 		return nil, routedTooLong // it would never be known
 	case strings.Contains(target, "<"): // date math changes at midnight
 		return nil, routedDoubtful
-	case v != nil && p.tooOld(v, time.Now()):
+	case s != nil && p.tooOld(s, time.Now()):
 		return nil, routedDoubtful
 	}
 	names, known := p.o.Bulk.IndicesOf(target)
@@ -113,9 +113,9 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 		if !ok {
 			continue
 		}
-		l, index, why, known := p.slotsOf(name, entry.Size)
+		l, index, why := p.slotsOf(v, name, entry.Size)
 		switch {
-		case !known:
+		case why == bulk.ReasonUnknown:
 			return nil, routedUnknown
 		case index.Resized && index.Values != nil:
 			return nil, routedResized

@@ -324,3 +324,51 @@ func TestATargetThatCannotBeLookedUpIsNotWaitedFor(t *testing.T) {
 	require.Contains(t, s.seen()[0].body, `"routing":null`)
 	require.Nil(t, s.proxy.unknownUntil.Load(), "whoever has waited in vain says so: other reads are waited for as before")
 }
+
+// Of slots of one shard there is one account, whether operations have a routing or not.
+func TestSlotsOfOneShardAreShards(t *testing.T) {
+	s := startSlots(t, func(o *Options) {
+		o.Bulk.Patterns, o.Bulk.Logical[0].Size = []string{"idx"}, 1
+	})
+	s.do("POST", "/idx/_bulk", five)
+	s.do("POST", "/idx/_bulk", "{\"index\":{\"routing\":\"x\"}}\n{}\n")
+	require.EqualValues(t, 6, s.documents())
+	require.Len(t, s.proxy.BulkIndices(), 1)
+	require.EqualValues(t, 2, s.proxy.BulkIndices()[0].Bulks)
+	e := s.proxy.ExplainBulk("idx")
+	require.Len(t, e.Routed.Slots, 6)
+	for i, shard := range e.Shards {
+		require.Equal(t, shard.Documents, e.Routed.Slots[i].Documents)
+	}
+	require.Equal(t, map[string]int{"idx": 1}, s.books.Sizes())
+}
+
+// Why operations with a routing stay is told as it is counted.
+func TestExplainTellsWhyRoutingsStay(t *testing.T) {
+	own, undivided := string(bulk.ReasonOwnRouting), string(bulk.ReasonUndivided)
+	for mode, want := range map[Mode][4]string{
+		ModeRoute:   {reasonOneSlot, own, undivided, own},
+		ModeObserve: {string(bulk.ReasonObserve), own, undivided, own},
+		ModeOff:     {reasonOff, reasonOff, reasonOff, reasonOff},
+	} {
+		for i, entry := range []LogicalShards{{Size: 2, Writes: true}, {Size: 2}, {Size: 4, Writes: true}, {Size: 4}} {
+			s := startSlots(t, func(o *Options) {
+				entry.Pattern = "idx"
+				o.Bulk.Mode, o.Bulk.Logical = mode, []LogicalShards{entry}
+			})
+			e := s.proxy.ExplainBulk("idx")
+			require.Equal(t, want[i], e.Routed.Reason, "%s %v", mode, entry)
+			require.Equal(t, want[i] == reasonOneSlot, e.Routed.Planned)
+			require.Equal(t, i == 0, len(e.Routed.Slots) > 0)
+			s.write("x")
+			counted := want[i]
+			switch counted {
+			case reasonOff:
+				continue // it is not read
+			case reasonOneSlot:
+				counted = operationPlanned
+			}
+			require.Eventually(t, func() bool { return tallied(s.proxy.metrics.bulk.operations, counted) == 1 }, patience, time.Millisecond)
+		}
+	}
+}

@@ -19,9 +19,5 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.rewrite()
-	answered := x.attempts()
-	if !x.bulk.repeats() { // what is rejected of a bulk is sent again before it is answered
-		x.dismiss(answered)
-	}
-	x.answer(answered)
+	x.answer(x.attempts())
 }
