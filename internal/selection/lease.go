@@ -15,7 +15,7 @@ func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.Add(d.start, float64(searches)*d.listed[i].tasks)
+		n.sent.Add(d.start, float64(searches)*d.listed[i].ShardQueries)
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -25,14 +25,14 @@ func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
 // Expected returns how many shard queries of the search the node at position i of Nodes
 // may expect, and whether some of them can go to no other node listed.
 func (d *Decision) Expected(i int) (tasks float64, sole bool) {
-	return d.listed[i].tasks, d.listed[i].sole
+	return d.listed[i].ShardQueries, d.listed[i].sole
 }
 
 // Fit reports whether d lists no node that is to be kept out by d, for want of other copies, or by another decision about the
 // same copies: where one of these is avoided others may be needed.
 func (d *Decision) Fit(other *Decision) bool {
-	return !slices.ContainsFunc(d.listed, func(c *candidate) bool {
-		return c.why.KeepsOut() || other.candidates[c.position].why.KeepsOut()
+	return !slices.ContainsFunc(d.listed, func(c *Candidate) bool {
+		return c.Excluded.KeepsOut() || other.candidates[c.Position].Excluded.KeepsOut()
 	})
 }
 
