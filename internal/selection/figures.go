@@ -117,7 +117,7 @@ func (s *Selector) Bound() Bound {
 	var b Bound
 	for _, n := range *s.data.Load() {
 		b.Nodes++
-		if n.health.excluded() {
+		if n.health.excluded() && n.Alive() { // what cannot be reached is out anyway
 			b.Out++
 		}
 	}

@@ -225,6 +225,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	s.changing(n, at, why, func() {
 		if was = State(n.polled.Swap(int32(life))); life == Unreachable {
 			n.health.clear()
+		} else if was == Unreachable {
+			n.health.state.Store(int32(Fine)) // whether there is room to eject it is found out anew
 		}
 	})
 	if life != was {
@@ -239,6 +241,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if was == Unreachable && life != Unreachable { // what was measured before counts no more
 		n.response.Reset()
 		n.service.Reset()
+		n.queue.Reset()
+		n.rejected.Reset()
 		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
 			n.health.why.Store(new("was unreachable"))
@@ -250,6 +254,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
 // until a poll reaches it again. Where nobody polls it, it is tried again, by one request, after holdMemory.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
-	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))
+	s.fail(n, s.since(now), message)
 }

@@ -187,7 +187,7 @@ func (c *chaos) checkShard(d *Decision, req Request, copies []int) {
 func (c *chaos) check() {
 	out := 0
 	for _, n := range c.nodes {
-		if n.health.excluded() || n.health.avoided() {
+		if n.Alive() && (n.health.excluded() || n.health.avoided()) {
 			out++
 		}
 		require.False(c.t, n.NoData && !n.serves() && n.Alive(), "a manager is ejected")

@@ -29,10 +29,10 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			c.Excluded = KeptSlow
 		case condition == Failing:
 			c.Excluded = KeptFailing
-		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
-			c.Excluded = NotItsTurn
 		case !leaving && (n.health.avoided() || n.owes(t.at)):
 			c.Excluded = Suspected
+		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
+			c.Excluded = NotItsTurn
 		}
 	}
 	d.spare(t)
