@@ -75,7 +75,7 @@ func TestAccountIsOfThen(t *testing.T) {
 	require.InDelta(t, 297, c.Unqueued, 1e-9)
 	require.InDelta(t, 2, c.QueueEstimate, 1e-9)
 	require.InDelta(t, c.Parts.Rank(1), c.Rank, 1e-9)
-	require.InDelta(t, c.QueueEstimate*c.Parts.ServiceTime, c.Rank, 1e-9, "the parts multiply")
+	require.InDelta(t, c.QueueEstimate*c.ServiceTime, c.Rank, 1e-9, "the parts multiply")
 	require.Equal(t, "response time 300.0 ms, 297.0 ms without the wait in its queue, is above the limit of 25.0 ms: its probes are compared with those of its peers", c.Why)
 	require.Equal(t, "5 of 5 nodes with a copy are listed, as such requests always are. No node is left out.", then.Summary)
 	require.InDelta(t, 1, c.ShardQueries, 1e-9)

@@ -72,7 +72,7 @@ func leaving(f selection.Figures) string {
 func (about subject) overLimit(c *Candidate) string {
 	limit, _ := about.d.Limit()
 	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
-		c.Parts.ResponseTime, c.Unqueued, limit)
+		c.ResponseTime, c.Unqueued, limit)
 }
 
 // evidence says what speaks against a node that is, or was, ejected or busy.
