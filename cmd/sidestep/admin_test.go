@@ -227,7 +227,7 @@ func TestTopOnceCommand(t *testing.T) {
 		require.NotContains(t, out, "\x1b")
 		lines := strings.Split(out, "\n")
 		require.Regexp(t, `^sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route · `, lines[0])
-		require.Regexp(t, `^ready · all 3 nodes fine`, lines[1])
+		require.Regexp(t, `^ready · nodes: 3 fine`, lines[1])
 		require.Regexp(t, `^NODE +STATE +RANK`, lines[4])
 		require.Regexp(t, `^node-1 +fine +[-\d]`, lines[5])
 		require.Len(t, lines, 9)

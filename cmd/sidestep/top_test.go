@@ -87,7 +87,7 @@ func TestTopIsLive(t *testing.T) {
 	s := newStage(t)
 	c := topIn(t, s, pty.Winsize{Rows: 24, Cols: 80})
 	c.await(`sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route`)
-	c.await(`ready · all 3 nodes fine`)
+	c.await(`ready · nodes: 3 fine`)
 	c.await(`node-3 +fine`)
 	c.await(`q quit · ←→ sort: STATE`)
 
@@ -102,7 +102,7 @@ func TestTopIsLive(t *testing.T) {
 
 	s.cluster.Nodes()[1].SetFault(simcluster.Fault{Refuse: true})
 	c.await(`node-2 +unreachable`)
-	c.await(`3 nodes: 1 unreachable, 2 fine`)
+	c.await(`nodes: 1 unreachable, 2 fine`)
 
 	c.press("p")
 	c.await(`· paused`)

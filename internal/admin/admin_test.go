@@ -150,7 +150,7 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
-			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"user\",\n    \"opaque_id\",\n    \"bulk\"\n  ]\n}\n",
+			want: "{\n  \"error\": \"parameter \\\"index\\\" is unknown, or given twice\",\n  \"valid\": [\n    \"bulk\",\n    \"id\",\n    \"opaque_id\",\n    \"operation\",\n    \"preference\",\n    \"routing\",\n    \"target\",\n    \"user\"\n  ]\n}\n",
 		},
 		{
 			name: "explain what cannot be read", method: "GET", target: "/explain?target=logs-%zz", status: 400,
@@ -191,6 +191,15 @@ func TestPages(t *testing.T) {
 			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 		})
 	}
+}
+
+// None is left out in silence: what is explained then would be another search.
+func TestExplainTakesEachParameterOnce(t *testing.T) {
+	service := &fake{}
+	w := do(t, newHandler(service), "GET /explain?target=a&target=b", "")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), `parameter \"target\" is unknown, or given twice`)
+	require.Zero(t, service.question)
 }
 
 func TestExplainPassesTheParameters(t *testing.T) {

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 )
 
 // Question is a request that is explained without being sent.
@@ -22,10 +24,10 @@ type Question struct {
 // explain shows what would be done with a request, and why.
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	var q Question
-	parameters := []struct {
-		name string
-		into *string
-	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}, {"user", &q.User}, {"opaque_id", &q.OpaqueID}, {"bulk", &q.Bulk}}
+	parameters := map[string]*string{
+		"operation": &q.Operation, "target": &q.Target, "id": &q.ID, "routing": &q.Routing,
+		"preference": &q.Preference, "user": &q.User, "opaque_id": &q.OpaqueID, "bulk": &q.Bulk,
+	}
 	query, err := url.ParseQuery(r.URL.RawQuery) // [url.URL.Query] leaves out what it cannot read
 	if err != nil {
 		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("the parameters cannot be read: %v", err)})
@@ -35,14 +37,13 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 		h.json(w, http.StatusBadRequest, refusal{Error: "bulk is the name of an index, and no other parameter goes with it"})
 		return
 	}
-	valid := make([]string, len(parameters))
-	for i, p := range parameters {
-		*p.into, valid[i] = query.Get(p.name), p.name
-		query.Del(p.name)
-	}
-	for name := range query {
-		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("unknown parameter %q", name), Valid: valid})
-		return
+	for name, values := range query {
+		into := parameters[name]
+		if into == nil || len(values) > 1 {
+			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("parameter %q is unknown, or given twice", name), Valid: slices.Sorted(maps.Keys(parameters))})
+			return
+		}
+		*into = values[0]
 	}
 	explanation, err := h.service.Explain(q)
 	if err != nil {

@@ -68,6 +68,7 @@ type frame struct {
 //	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
 //	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most
 //
+// From what the node holds, which is no limit, it falls to what was in flight without all that was too much.
 // S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the largest
 // part of what is in flight that is in the pool of any node. While no pool is full, that part of what is
 // sent in addition will be there, too; of what is too much in a full one all waits there.
@@ -77,7 +78,11 @@ func (f frame) auto() (float64, Change) {
 	case excess > band*f.wanted:
 		from := min(f.limit, max(f.peak, f.min))
 		carried := min(from, f.rate*f.base*(1+waiting))
-		return f.bounded(max(carried, from-gain*excess)), Shrank
+		part := gain
+		if f.limit >= f.holds {
+			part = 1
+		}
+		return f.bounded(max(carried, from-part*excess)), Shrank
 	case excess < -band*f.wanted && !f.rejected && f.limit < f.holds:
 		return f.bounded(f.limit + min(-gain*excess/f.part, growth*f.limit)), Grew
 	}

@@ -96,7 +96,7 @@ func TestALimitBeginsWithALongQueue(t *testing.T) {
 		return *r.View("0", r.now).Limit
 	}
 	require.Equal(t, 2002.0, poll(3), "threads and queue")
-	require.InDelta(t, 42-gain*(40-4), poll(40), 2)
+	require.InDelta(t, 42-((3+4*40)/5.0-4), poll(40), 1e-9, "what was in flight without what was too much, of a frame of five polls")
 }
 
 // What a long queue taught is forgotten once the queue is short, however little is in flight: else the next burst would

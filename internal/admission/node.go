@@ -148,10 +148,14 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 	f := n.frame(o)
 	f.queue, f.rate = n.queues/float64(n.polls), rate
 	var change Change
+	before := n.limit
 	if published {
 		n.limit, change = f.target(o.TargetResponseTime)
 	} else {
 		n.limit, change = f.auto()
+	}
+	if n.limit == before { // at its bounds
+		change = Kept
 	}
 	n.beginFrame(now)
 	return change

@@ -36,7 +36,7 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 	out := make([]diagnosis.Reading, len(nodes))
 	for i, n := range nodes {
 		out[i] = diagnosis.Reading{
-			ID: n.ID, Name: n.Name, State: n.State, Why: why(n),
+			ID: n.ID, Name: n.Name, State: n.State, Why: n.Why,
 			Response: math.NaN(), Service: math.NaN(), Queue: math.NaN(), Share: n.Share,
 		}
 		if n.Since != nil {
@@ -47,14 +47,6 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 		}
 	}
 	return out
-}
-
-// why is the evidence against a node.
-func why(n proxy.NodeStatus) string {
-	if n.Why == "" && n.LastError != nil {
-		return n.LastError.Message
-	}
-	return n.Why
 }
 
 // History implements admin.Diagnosis.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +79,7 @@ func (a *Attempt) record() AttemptRecord {
 		r.Node, r.NodeID = a.Node.Name, a.Node.ID
 	}
 	if a.Err != nil {
-		r.Error = bounded(ErrorText(a.Err), maxRecordText)
+		r.Error = bounded(errorText(a.Err), maxRecordText)
 	}
 	return r
 }
@@ -117,17 +116,14 @@ func traceID(traceparent string) string {
 	return parts[1]
 }
 
-// ErrorText says what went wrong with a connection. Only errors that are known to hold
+// errorText says what went wrong with a connection. Only errors that are known to hold
 // nothing of a request or an answer are told in their own words.
-func ErrorText(err error) string {
+func errorText(err error) string {
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &certificate):
 		return certificate.Error()
-	case errors.As(err, &authority):
-		return authority.Error()
 	case errors.As(err, &op):
 		return op.Error()
 	case errors.Is(err, context.Canceled):

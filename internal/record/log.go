@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +57,6 @@ type Log struct {
 	reopen  chan struct{}
 	closing chan struct{}
 	closed  chan struct{}
-	once    sync.Once
 	ended   atomic.Bool
 
 	// The fields below belong to the goroutine of run.
@@ -114,10 +112,9 @@ func (l *Log) Reopen() {
 // Close writes the queued lines and closes the output. It returns an error if ctx ends
 // first: then the rest is lost.
 func (l *Log) Close(ctx context.Context) error {
-	l.once.Do(func() {
-		l.ended.Store(true)
+	if !l.ended.Swap(true) {
 		close(l.closing)
-	})
+	}
 	select {
 	case <-l.closed:
 		return nil

@@ -15,9 +15,9 @@ import (
 // Why a record is kept. The set is closed: it is shown.
 const (
 	keptSlow     = "slow"
+	keptFailed   = "failed"
 	keptFailover = "failover"
 	keptHedge    = "hedge"
-	keptFailed   = "failed"
 )
 
 // Rules says which requests are recorded.
@@ -40,26 +40,22 @@ type Recorder struct {
 	rules atomic.Pointer[Rules]
 
 	mu    sync.Mutex
-	rings [ringCount]ring
+	rings map[ringKey]ring
 }
 
-// The rings. Each has its own bound, so that slow bulks do not displace searches, and a
-// burst of hedges does not displace slow requests.
-const (
-	ringSlow      = iota // of operations that are steered
-	ringSlowOther        // of the others
-	ringFailed
-	ringFailover
-	ringHedge
-	ringCount
-)
+// ringKey is the first reason why a record is kept, and whether its operation is steered if that is that it was slow. Each has a
+// ring of its own, so that slow bulks do not displace searches, and a burst of hedges does not displace slow requests.
+type ringKey struct {
+	why     string
+	steered bool
+}
 
 // ring keeps the last records, the oldest first.
 type ring []*Record
 
 // NewRecorder returns a Recorder that records nothing until [Recorder.Use].
 func NewRecorder() *Recorder {
-	r := &Recorder{}
+	r := &Recorder{rings: map[ringKey]ring{}}
 	r.rules.Store(&Rules{})
 	return r
 }
@@ -95,7 +91,11 @@ type Decided interface{ Account() *account.Account }
 func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decided) {
 	rules := r.rules.Load()
 	slow := rules.Slow > 0 && end.Sub(t.Began) >= rules.Slow
-	kept := rules.Keep > 0 && (slow || t.Failed || len(t.Attempts) > 1)
+	var why []string
+	if slow || t.Failed || len(t.Attempts) > 1 {
+		why = t.keptFor(slow)
+	}
+	kept := rules.Keep > 0 && len(why) > 0
 	logged := rules.AccessLog != nil && (rules.Share >= 1 || rand.Float64() < rules.Share) //nolint:gosec // a sample, not a secret
 	slowLogged := slow && rules.SlowLog != nil
 	if !kept && !logged && !slowLogged {
@@ -103,7 +103,7 @@ func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decid
 	}
 	rec := t.record(request, end)
 	if kept || slowLogged {
-		rec.Kept, rec.Decision = t.keptFor(slow), by.Account()
+		rec.Kept, rec.Decision = why, by.Account()
 	}
 	if kept {
 		r.keep(rec, rules.Keep)
@@ -116,19 +116,17 @@ func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decid
 	}
 }
 
-// keptFor returns why a record of the request is kept.
-func (t *Trail) keptFor(slow bool) []string {
-	var kept []string
-	if slow {
-		kept = append(kept, keptSlow)
+// keptFor returns why a record of the request is kept, what matters most first.
+func (t *Trail) keptFor(slow bool) (kept []string) {
+	made := func(k Kind) bool {
+		return slices.ContainsFunc(t.Attempts, func(a Attempt) bool { return a.Kind == k })
 	}
-	if t.Failed {
-		kept = append(kept, keptFailed)
-	}
-	for i := range t.Attempts {
-		reason := map[Kind]string{Failover: keptFailover, Hedge: keptHedge}[t.Attempts[i].Kind]
-		if reason != "" && !slices.Contains(kept, reason) {
-			kept = append(kept, reason)
+	for _, reason := range []struct {
+		why string
+		is  bool
+	}{{keptSlow, slow}, {keptFailed, t.Failed}, {keptFailover, made(Failover)}, {keptHedge, made(Hedge)}} {
+		if reason.is {
+			kept = append(kept, reason.why)
 		}
 	}
 	return kept
@@ -136,20 +134,11 @@ func (t *Trail) keptFor(slow bool) []string {
 
 // keep puts a record into the ring it belongs to.
 func (r *Recorder) keep(rec *Record, most int) {
-	i := ringHedge
-	switch {
-	case slices.Contains(rec.Kept, keptSlow) && rec.Operation.Steering() != es.SteerNone:
-		i = ringSlow
-	case slices.Contains(rec.Kept, keptSlow):
-		i = ringSlowOther
-	case slices.Contains(rec.Kept, keptFailed):
-		i = ringFailed
-	case slices.Contains(rec.Kept, keptFailover):
-		i = ringFailover
-	}
+	k := ringKey{why: rec.Kept[0]}
+	k.steered = k.why == keptSlow && rec.Operation.Steering() != es.SteerNone
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rings[i] = append(r.rings[i], rec).last(most)
+	r.rings[k] = append(r.rings[k], rec).last(most)
 }
 
 // last returns the last records, so many at most.

@@ -45,6 +45,15 @@ func TestKindsDoNotDisplaceEachOther(t *testing.T) {
 		kept = append(kept, one.Kept)
 	}
 	require.ElementsMatch(t, kinds, kept)
+	take(0, func(t *Trail) {
+		t.Attempts = append(t.Attempts, Attempt{Kind: First}, Attempt{Kind: Hedge}, Attempt{Kind: Failover})
+	})
+	kept = nil
+	for _, one := range r.Last(10) {
+		kept = append(kept, one.Kept)
+	}
+	kinds[1] = []string{keptFailover, keptHedge}
+	require.ElementsMatch(t, kinds, kept, "it failed over, too")
 }
 
 // Records outlive a reload as far as there is room for them then.

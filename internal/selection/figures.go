@@ -11,8 +11,7 @@ type Figures struct {
 	Proved State `json:"-"`
 	// Since is when the state began, null while the node was never seen.
 	Since *time.Time `json:"since"`
-	// Why says what spoke against the node, while it is busy, slow, failing or in
-	// slow start.
+	// Why says what the node is known by to be in its state; empty while it is fine.
 	Why string `json:"why,omitempty"`
 	// Leaving is how the node is said to be about to leave: [Drained] or [NodeInfo.Announced];
 	// empty if it is not. LeavingUntil is until when it is drained, in whole seconds.
@@ -42,18 +41,15 @@ type Figures struct {
 
 // Figures returns what is known of n at now, but for its share.
 func (s *Selector) Figures(n *Node, now time.Time) Figures {
-	at := s.since(now)
+	at, state, why := s.since(now), n.State(), n.health.why.Load()
 	p, timed := n.parts()
 	f := Figures{
-		ID: n.ID, Name: n.Name, State: n.State().String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
+		ID: n.ID, Name: n.Name, State: state.String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
 		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.coordinating.Load(), Searches: n.searches.Load(), Failures: n.failures.Load(),
 		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
 	if _, polled := n.queue.Value(); timed || polled {
 		f.Rank = new(p.Rank(s.n))
-	}
-	if why := n.health.why.Load(); why != nil && (f.State == Busy.String() || f.Proved != Fine) {
-		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
 		f.Since = new(s.clock(changed, now).Truncate(time.Millisecond))
@@ -66,6 +62,12 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	}
 	if e := n.lastError.Load(); e != nil {
 		f.LastError = &NodeError{At: s.clock(e.at, now), Message: e.message}
+		if state == Unknown || state == Unresponsive || state == Unreachable { // what a poll or a connection told
+			why = &e.message
+		}
+	}
+	if why != nil && state != Fine {
+		f.Why = *why
 	}
 	return f
 }

@@ -36,6 +36,27 @@ func TestMomentsAreToldByTheClockAsItIsSetNow(t *testing.T) {
 	}
 }
 
+// A node that was ejected, and then cannot be reached, is known by that, and not by what it was ejected for.
+func TestWhyANodeIsInItsStateIsTold(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	why := func(n int) string { return s.Figures(nodes[n], at(time.Minute)).Why }
+	s.eject(nodes[0], Slow, int64(time.Second), "a probe took 300 ms")
+	require.Equal(t, "a probe took 300 ms", why(0))
+	for range twice { // two clients
+		s.MarkUnreachable(nodes[0], "connection refused", at(2*time.Second))
+	}
+	require.Equal(t, Unreachable, nodes[0].State())
+	require.Equal(t, "connection refused", why(0))
+	for _, state := range []State{Unknown, Unresponsive} {
+		s.ObservePoll(nodes[1].ID, Poll{State: state, Message: "a poll failed"}, at(2*time.Second))
+		require.Equal(t, state, nodes[1].State())
+		require.Equal(t, "a poll failed", why(1))
+	}
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(3*time.Second))
+	require.Equal(t, Fine, nodes[1].State())
+	require.Empty(t, why(1))
+}
+
 // Where no more nodes may be ejected, one that was unreachable is let in at once. Why it was ejected long ago is not
 // why it comes back.
 func TestWhyANodeComesBackIsNotWhyItWasEjectedBefore(t *testing.T) {

@@ -233,6 +233,29 @@ func TestAnExplanationWhereTheEngineChooses(t *testing.T) {
 	}
 }
 
+// Where the mode is not route no node is chosen to send a search through.
+func TestAnExplanationNamesTheNodeThatASearchIsSentThrough(t *testing.T) {
+	e := explanation("ranked", "").(map[string]any)
+	e["coordinator"] = "es-2"
+	tab := open(t, (&scripted{explain: e}).serve(t), "/?explain=x", desktop())
+	tab.awaitText("#explain-answer", "Sent through\nes-2")
+	e["mode"] = "observe"
+	tab = open(t, (&scripted{explain: e}).serve(t), "/?explain=x", desktop())
+	tab.awaitText("#explain-answer .verdict", "as the mode is observe")
+	require.NotContains(t, tab.text("#explain-answer"), "Sent through")
+}
+
+// A request may be slow as it waited before the cluster.
+func TestASlowRequestTellsThatItWaited(t *testing.T) {
+	s := allFine()
+	s.slow = func() any {
+		return []any{map[string]any{"at": time.Now(), "duration_ms": 4100, "waited_ms": 4000, "class": "vip", "upstream_ms": 20, "operation": "search", "status": 200, "outcome": "ok", "reason": "ranked", "attempts": []any{}}}
+	}
+	tab := open(t, s.serve(t), "/", desktop())
+	tab.await(`document.querySelector("#slow-list details") && (document.querySelector("#slow-list details").open = true)`)
+	tab.awaitText("#slow-list", "Waited for admission\n4 000 ms, class vip")
+}
+
 // explanation is one of a shard with two copies.
 func explanation(reason, summary string) any {
 	copies := []any{

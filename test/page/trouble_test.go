@@ -17,7 +17,7 @@ import (
 // A node that answers no polls is not ejected, and not fine either.
 func TestASilentNodeIsNamed(t *testing.T) {
 	silent := node("es-3", "unresponsive", 4)
-	silent["last_error"] = map[string]any{"at": time.Now(), "message": "no answer within 1s"}
+	silent["why"] = "no answer within 1s"
 	serve := func(nodes ...any) string {
 		return (&scripted{status: func() admin.Status {
 			return admin.Status{Mode: "route", Nodes: nodes, Spikes: []any{spikeOf("s1", "es-3", "unresponsive", 12*time.Second, 0)}}

@@ -3,27 +3,22 @@ package main
 // knowledge is what is known of the cluster, and what it costs to know it.
 func knowledge() row {
 	polls := `sidestep_cluster_polls_total{SEL`
+	conversation := []shown{
+		{Text: "connecting", Color: "blue"}, {Text: "ok", Color: "green"}, {Text: "unreachable", Color: "red"},
+		{Text: "unauthorized", Color: "orange"}, {Text: "not_an_engine", Color: "purple"}, {Text: "no_shards_api", Color: "text"},
+	}
 	return row{"What is known of the cluster", []panel{
 		{
 			kind: states, title: "State of the cluster", about: "unauthorized: sidestep's own account is refused; no_shards_api: serverless.",
-			values: []shown{
-				{Text: "connecting", Color: "blue"}, {Text: "ok", Color: "green"}, {Text: "unreachable", Color: "red"},
-				{Text: "unauthorized", Color: "orange"}, {Text: "not_an_engine", Color: "purple"}, {Text: "no_shards_api", Color: "text"},
-			},
-			queries: []query{{`sum by (instance) (
-  sidestep_cluster_state{SEL, state="ok"}
-  or 2 * sidestep_cluster_state{SEL, state="unreachable"}
-  or 3 * sidestep_cluster_state{SEL, state="unauthorized"}
-  or 4 * sidestep_cluster_state{SEL, state="not_an_engine"}
-  or 5 * sidestep_cluster_state{SEL, state="no_shards_api"}
-)`, "{{instance}}"}},
+			values:  conversation,
+			queries: []query{{numbered("sum by (instance)", "sidestep_cluster_state{SEL, state", conversation), "{{instance}}"}},
 		},
 		{
 			title: "Age of the placement", unit: "s", warn: 30, bad: 60, about: "Time since the placement was last confirmed. From cluster.placement_max_age on (60 s if not set) searches pass unsteered.",
 			queries: []query{{`sidestep_cluster_placement_age_seconds{SEL}`, "{{instance}}"}},
 		},
 		{
-			title: "Copies that are moving", unit: "short", about: "Copies that are relocating, initializing or unassigned, the largest number of any sidestep.",
+			title: "Unsettled copies", unit: "short", about: "Copies that are relocating, initializing, unassigned, or closed with their index; the largest number of any sidestep.",
 			queries: []query{{`max by (state) (sidestep_cluster_placement_unsettled_copies{SEL})`, "{{state}}"}},
 		},
 		{
@@ -90,11 +85,12 @@ func relays() row {
 
 // process is what sidestep itself takes.
 func process() row {
+	modes := []shown{{Text: "off", Color: "text"}, {Text: "observe", Color: "blue"}, {Text: "route", Color: "green"}}
 	return row{"sidestep itself", []panel{
 		{
 			kind: states, title: "Mode", about: "off: everything passes; observe: decided and counted only; route: steered.",
-			values:  []shown{{Text: "off", Color: "text"}, {Text: "observe", Color: "blue"}, {Text: "route", Color: "green"}},
-			queries: []query{{`sum by (instance) (sidestep_routing_mode{SEL, mode="observe"} or 2 * sidestep_routing_mode{SEL, mode="route"})`, "{{instance}}"}},
+			values:  modes,
+			queries: []query{{numbered("sum by (instance)", "sidestep_routing_mode{SEL, mode", modes), "{{instance}}"}},
 		},
 		{
 			title: "Configuration in force", unit: "short", bad: 1, about: "1: the last reload failed, and the configuration before it is still in force.",

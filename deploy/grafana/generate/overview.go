@@ -12,23 +12,11 @@ const failedOutcomes = `outcome=~"engine_error|unreachable|partial|cut_off"`
 // ejectedStates are the states of nodes that get no share while others have a copy.
 const ejectedStates = `state=~"slow|failing"`
 
-// nodeStates are what the numbers of stateOfNode stand for.
+// nodeStates are the states of nodes, the later the worse.
 var nodeStates = []shown{
 	{Text: "unknown", Color: "text"}, {Text: "fine", Color: "green"}, {Text: "ramping", Color: "blue"}, {Text: "busy", Color: "yellow"},
 	{Text: "slow", Color: "orange"}, {Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
 }
-
-// stateOfNode is the worst state that a node of this name is in. A node that begins anew has another id
-// than before, and both are known for a moment.
-const stateOfNode = `max by (node) (
-  sidestep_node_state{NODE, state="fine"}
-  or 2 * sidestep_node_state{NODE, state="ramping"}
-  or 3 * sidestep_node_state{NODE, state="busy"}
-  or 4 * sidestep_node_state{NODE, state="slow"}
-  or 5 * sidestep_node_state{NODE, state="failing"}
-  or 6 * sidestep_node_state{NODE, state="unresponsive"}
-  or 7 * sidestep_node_state{NODE, state="unreachable"}
-)`
 
 // p99 of a histogram in the range given.
 func p99(histogram, within string) string {
@@ -83,7 +71,8 @@ func overview() row {
 		},
 		{
 			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; busy ones have a queue, or use up their CPU quota, and are avoided; ramping ones are in slow start.",
-			queries: []query{{stateOfNode, "{{node}}"}},
+			// A node that begins anew has another id than before, and both are known for a moment.
+			queries: []query{{numbered("max by (node)", "sidestep_node_state{NODE, state", nodeStates), "{{node}}"}},
 		},
 	}}
 }

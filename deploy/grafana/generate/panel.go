@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -42,6 +43,15 @@ const (
 	selector     = `job=~"$job", instance=~"$instance"`
 	nodeSelector = selector + `, node=~"$node"`
 )
+
+// numbered is the query of a panel of states: the number, in values, of the one that a metric tells by its last label.
+func numbered(aggregate, metric string, values []shown) string {
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = fmt.Sprintf("%d * %s=%q}", i, metric, v.Text)
+	}
+	return aggregate + " (\n  " + strings.Join(parts, "\n  or ") + "\n)"
+}
 
 func prometheus() datasource { return datasource{Type: "prometheus", UID: "${datasource}"} }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,7 +105,7 @@ func Explain(ctx context.Context, c *Client, out io.Writer, f Format, q Question
 }
 
 func (e explanation) print(out io.Writer) {
-	what := "a search on " + orAll(e.Target)
+	what := "a search on " + cmp.Or(e.Target, "all indices")
 	if e.Routing != "" {
 		what += " with routing " + e.Routing
 	}
@@ -181,7 +182,7 @@ func (e explanation) table(out io.Writer) {
 			name = ""
 		}
 		for _, c := range shard.NotServing {
-			g.row(name, orNobody(c.Node), c.State, "", "", "", "", "", "no: "+c.Why)
+			g.row(name, cmp.Or(c.Node, noNode), c.State, "", "", "", "", "", "no: "+c.Why)
 			name = ""
 		}
 	}
@@ -211,19 +212,8 @@ func (c shardCopy) chosen(listing bool) string {
 	return "no"
 }
 
-func orAll(target string) string {
-	if target == "" {
-		return "all indices"
-	}
-	return target
-}
-
-func orNobody(name string) string {
-	if name == "" {
-		return "no node"
-	}
-	return name
-}
+// noNode is where a copy is that is not assigned.
+const noNode = "no node"
 
 // indented prints JSON indented, and otherwise as it came.
 func indented(out io.Writer, raw json.RawMessage) error {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func (c *Client) printBulk(raw json.RawMessage, out io.Writer) error {
 	for _, s := range e.Shards {
 		var nodes []string
 		for _, c := range s.Copies {
-			nodes = append(nodes, orNobody(c.Node))
+			nodes = append(nodes, cmp.Or(c.Node, noNode))
 		}
 		why := strings.Join(s.Avoided, "; ")
 		if s.Full {

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,35 +114,17 @@ func bulks(s status) string {
 	return text
 }
 
-// states counts the nodes by state.
+// states counts the nodes by state, the worst first.
 func states(nodes []node) string {
-	if len(nodes) == 0 {
-		return "no nodes known"
-	}
 	by := map[string]int{}
 	for _, n := range nodes {
 		by[n.State]++
 	}
-	beside := ""
-	if n := by[notPolled]; n > 0 {
-		beside = fmt.Sprintf(", %d not polled", n)
+	var parts []string
+	for _, state := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(trouble(b)-trouble(a), strings.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
 	}
-	polled := len(nodes) - by[notPolled]
-	switch {
-	case polled == 0:
-		return "no nodes polled" + beside
-	case by["fine"] == polled && polled == 1:
-		return "1 node, fine" + beside
-	case by["fine"] == polled:
-		return fmt.Sprintf("all %d nodes fine", polled) + beside
-	}
-	parts := []string{}
-	for _, state := range slices.Backward(byTrouble()) {
-		if by[state] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
-		}
-	}
-	return fmt.Sprintf("%d nodes: %s", polled, strings.Join(parts, ", ")) + beside
+	return "nodes: " + cmp.Or(strings.Join(parts, ", "), "none known")
 }
 
 func traffic(s status, r rates) string {
@@ -186,15 +169,7 @@ func (k spike) lasted(now time.Time) string {
 }
 
 // says is the summary, or what there is of one.
-func (k spike) says() string {
-	switch {
-	case k.Summary != "":
-		return k.Summary
-	case k.Cause != "":
-		return k.Cause
-	}
-	return k.Why
-}
+func (k spike) says() string { return cmp.Or(k.Summary, k.Cause, k.Why) }
 
 // titles heads the table.
 func (v view) titles() string {
@@ -253,15 +228,14 @@ func (v view) table(s status, r rates) []string {
 		if one.Leaving != "" {
 			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
 		}
-		against := one.against()
-		if one.State == "fine" || one.State == notPolled || one.State == "unknown" && against == "" {
+		if one.Why == "" {
 			continue
 		}
 		why := "  "
 		if one.Since != nil {
 			why += "for " + age(s.At.Sub(*one.Since)) + ": "
 		}
-		lines = append(lines, v.line(plain, why+cmp.Or(against, one.State)))
+		lines = append(lines, v.line(plain, why+one.Why))
 	}
 	return lines
 }

@@ -116,13 +116,13 @@ func TestNodesThatAreNotPolled(t *testing.T) {
 	client, _ := answering(t, `{"nodes":[{"name":"m-1","state":"unknown","not_polled":true},{"name":"es-1","state":"fine"},{"name":"es-2","state":"fine"}]}`)
 	s, err := client.status(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "all 2 nodes fine, 1 not polled", states(s.Nodes))
+	require.Equal(t, "nodes: 2 fine, 1 not polled", states(s.Nodes))
 	lines := view{trail: trail{s}, sort: columnState}.table(s, rates{})
 	require.Len(t, lines, 3)
 	require.Regexp(t, "^m-1 +not polled ", lines[2])
 	s.Nodes[1].State = "slow"
-	require.Equal(t, "2 nodes: 1 slow, 1 fine, 1 not polled", states(s.Nodes))
-	require.Equal(t, "1 node, fine, 1 not polled", states([]node{s.Nodes[0], s.Nodes[2]}))
+	require.Equal(t, "nodes: 1 slow, 1 fine, 1 not polled", states(s.Nodes))
+	require.Equal(t, "nodes: none known", states(nil))
 }
 
 // A spike that lasts is told of, though others began and ended since.
@@ -136,13 +136,11 @@ func TestTheSpikeThatLastsIsTold(t *testing.T) {
 	require.Equal(t, "spike: es-2, for 4 s, over since 1 s: gc_pause", view{}.spikeLine(s))
 }
 
-// Where a state is known by an error, that is what speaks against the node.
-func TestTheLastErrorIsTold(t *testing.T) {
-	for state, told := range map[string]bool{"fine": false, "ramping": false, "unresponsive": true, "unreachable": true, "failing": true, "unknown": true} {
-		s := sample(0)
-		require.NoError(t, json.Unmarshal([]byte(`{"nodes":[{"id":"a","name":"es-1","state":"`+state+`","last_error":{"at":"2026-11-21T12:00:00Z","message":"connection refused"}}]}`), &s))
-		require.Equal(t, told, strings.Contains(strings.Join(view{trail: trail{s}}.render(), "\n"), "\n  connection refused"), state)
-	}
+// Below a node stands what it is known by to be in its state.
+func TestWhyANodeIsInItsStateIsTold(t *testing.T) {
+	s := sample(0)
+	require.NoError(t, json.Unmarshal([]byte(`{"nodes":[{"id":"a","name":"es-1","state":"unreachable","why":"connection refused"}]}`), &s))
+	require.Contains(t, strings.Join(view{trail: trail{s}}.render(), "\n"), "\n  connection refused")
 }
 
 func TestStyledScreenSaysTheSame(t *testing.T) {

@@ -54,24 +54,10 @@ type node struct {
 	Share       float64    `json:"share_last_minute"` // 0..1
 	PollAge     *float64   `json:"poll_age_s"`
 	NotPolled   bool       `json:"not_polled"`
-	LastError   *struct {
-		Message string `json:"message"`
-	} `json:"last_error"`
 }
 
 // notPolled is shown as the state of nodes whose state nobody asks for, as of dedicated managers.
 const notPolled = "not polled"
-
-// against is what speaks against the node: where its state is known by an error, the last one. Empty if nothing does.
-func (n node) against() string {
-	switch {
-	case n.Why != "" || n.LastError == nil:
-		return n.Why
-	case n.State == "unreachable", n.State == "unresponsive", n.State == "failing", n.State == "unknown":
-		return n.LastError.Message
-	}
-	return ""
-}
 
 // parts is what a rank is made of.
 type parts struct {

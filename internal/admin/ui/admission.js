@@ -1,8 +1,8 @@
 // Searches and writes that wait before the cluster, by class, and the limits of the nodes; nothing
 // while admission is off.
 
-import { byID, h, put } from "./dom.js";
-import { number, thousands, NONE } from "./format.js";
+import { byID, figure, put, row, rowHead } from "./dom.js";
+import { number, thousands } from "./format.js";
 
 // showAdmission takes in what the status says of admission, if it does, and of the nodes.
 export function showAdmission(admission, nodes) {
@@ -21,18 +21,14 @@ export function showAdmission(admission, nodes) {
   byID("admission-nodes").replaceChildren(...limited.map(nodeRow));
 }
 
-const cell = (title, text) => h("td", { role: "cell", class: "figure", "data-title": title }, text);
-
-const head = (text) => h("th", { role: "rowheader", scope: "row" }, text);
-
 function classRow(k) {
-  return h("tr", { role: "row" }, head(k.class),
-    cell("wait now", thousands(k.waiting)), cell("admitted", thousands(k.admitted)), cell("refused", thousands(k.refused)),
-    cell("dropped", thousands(k.dropped)), cell("would wait", thousands(k.would_wait)), cell("would be refused", thousands(k.would_refuse)));
+  return row(rowHead(k.class),
+    figure("wait now", thousands(k.waiting)), figure("admitted", thousands(k.admitted)), figure("refused", thousands(k.refused)),
+    figure("dropped", thousands(k.dropped)), figure("would wait", thousands(k.would_wait)), figure("would be refused", thousands(k.would_refuse)));
 }
 
 function nodeRow(n) {
-  return h("tr", { role: "row" }, head(n.name),
-    cell("limit", n.limit === null ? NONE : number(n.limit)), cell("admitted", number(n.admitted)),
-    cell("waiting", number(n.waiting)), cell("other clients", number(n.other_clients)));
+  return row(rowHead(n.name),
+    figure("limit", number(n.limit)), figure("admitted", number(n.admitted)),
+    figure("waiting", number(n.waiting)), figure("other clients", number(n.other_clients)));
 }

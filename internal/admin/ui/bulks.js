@@ -1,7 +1,7 @@
 // Bulks that are kept on one shard, by index; nothing while they are not.
 
-import { byID, h, put } from "./dom.js";
-import { number, thousands, NONE } from "./format.js";
+import { byID, cell, figure, put, row, rowHead } from "./dom.js";
+import { number, thousands } from "./format.js";
 
 let shown = "";
 
@@ -21,20 +21,16 @@ export function showBulks(bulks) {
   if (state === shown) return;
   shown = state;
   byID("bulks-table").hidden = indices.length === 0;
-  byID("bulks-body").replaceChildren(...indices.map(row));
+  byID("bulks-body").replaceChildren(...indices.map(indexRow));
 }
 
-// row is an index. A bulk goes to one of its shards, whatever their number, or to one of
+// indexRow is an index. A bulk goes to one of its shards, whatever their number, or to one of
 // its slots of so many shards, where clients route their documents.
-function row(index) {
+function indexRow(index) {
   const size = index.slot_size || 1;
   const part = index.slot_size ? "slot " : "";
-  return h("tr", { role: "row" },
-    h("th", { role: "rowheader", scope: "row" }, index.index),
-    h("td", { role: "cell", "data-title": "shards avoided now" }, index.avoided.map((at) => part + at).join(", ") || "none"),
-    h("td", { role: "cell", class: "figure", "data-title": "bulks" }, thousands(index.bulks)),
-    h("td", { role: "cell", class: "figure", "data-title": "shards per bulk" }, `${size} of ${size * index.shards}`),
-    h("td", { role: "cell", class: "figure", "data-title": "skew" }, index.skew === null ? NONE : number(index.skew)));
+  return row(rowHead(index.index), cell("shards avoided now", index.avoided.map((at) => part + at).join(", ") || "none"),
+    figure("bulks", thousands(index.bulks)), figure("shards per bulk", `${size} of ${size * index.shards}`), figure("skew", number(index.skew)));
 }
 
 // showOperations says how many operations were given a shard, and why others were not.

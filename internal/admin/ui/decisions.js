@@ -19,7 +19,7 @@ export class DecisionTable {
     if (sum === 0) return;
     this.#bar(totals, rates);
     const names = Object.keys(totals).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1));
-    const rows = names.map((name) => this.#row(name, totals[name], rates?.decisions[name] ?? null, sum));
+    const rows = names.map((name) => this.#row(name, totals[name], rates?.decisions[name], sum));
     place(byID("decisions-body"), rows);
     this.#observed(status, rates);
   }
@@ -27,11 +27,11 @@ export class DecisionTable {
   // facts are the figures under the headline.
   #facts(status, rates) {
     put(byID("fact-rate"), rates ? `${short(rates.all)}/s` : NONE);
-    const groups = rates && rates.all > 0 ? group(rates.decisions) : null;
-    put(byID("fact-steered"), groups ? percent(groups.steered / rates.all) : NONE);
-    put(byID("fact-engine"), groups ? percent(groups.engine / rates.all) : NONE);
+    const groups = group(rates?.decisions || {});
+    put(byID("fact-steered"), percent(groups.steered / rates?.all)); // a dash while there are none
+    put(byID("fact-engine"), percent(groups.engine / rates?.all));
     const bad = rates ? Object.keys(BAD_OUTCOMES).reduce((n, k) => n + (rates.outcomes[k] || 0), 0) : 0;
-    put(byID("fact-failed"), groups ? percent(bad / rates.all) : NONE);
+    put(byID("fact-failed"), percent(bad / rates?.all));
     set(byID("fact-failed").parentElement, "class", bad > 0 ? "bad" : null);
     set(byID("fact-failed").parentElement, "title", Object.values(BAD_OUTCOMES).join(", "));
     const outcomes = status.outcomes || {};
@@ -61,7 +61,7 @@ export class DecisionTable {
       this.#rows.set(name, { element, cells });
     }
     const { element, cells } = this.#rows.get(name);
-    put(cells.rate, rate === null ? NONE : short(rate));
+    put(cells.rate, short(rate));
     put(cells.total, thousands(total));
     put(cells.part, percent(total / sum).replace(`${GAP}%`, ""));
     return element;

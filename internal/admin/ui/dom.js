@@ -34,6 +34,18 @@ function fill(element, props, children) {
   return element;
 }
 
+// terms are what a list of facts holds: each has its name, and those of which nothing is known are left out.
+export const terms = (pairs) => pairs.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)));
+
+// wide is a place for what may be wider than that: it is scrolled there, by keyboard, too.
+export const wide = (label, ...children) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, children);
+
+// Tables that are cards in narrow windows need roles, as their looks take from rows and cells what they are.
+export const row = (...cells) => h("tr", { role: "row" }, cells);
+export const rowHead = (content) => h("th", { role: "rowheader", scope: "row" }, content);
+export const cell = (title, content) => h("td", { role: "cell", "data-title": title }, content);
+export const figure = (title, text) => h("td", { role: "cell", class: "figure", "data-title": title }, text);
+
 // put sets the text of an element, and touches it only if that changes something:
 // selections and screen readers are not disturbed.
 export function put(element, text) {

@@ -1,6 +1,6 @@
 // Explain: where a search on a target would go now, and why.
 
-import { byID, getJSON, h, isSelected, mark, put } from "./dom.js";
+import { byID, getJSON, h, isSelected, mark, put, terms, wide } from "./dom.js";
 import { count, short, NONE } from "./format.js";
 import { GROUPS, reasonOf, stateOf } from "./words.js";
 
@@ -69,7 +69,7 @@ async function ask() {
 }
 
 // verdict is the answer in one sentence.
-export function verdict(e) {
+function verdict(e) {
   const { group, means } = reasonOf(e.reason);
   const why = means ? `${e.reason}: ${means}` : e.reason;
   if (e.steered) return `Steered (${why}).`;
@@ -81,7 +81,7 @@ function show(e) {
   const chosen = e.nodes || [];
   const facts = [
     ["Nodes that may serve it", chosen.length ? chosen.join(", ") : null],
-    ["Sent through", e.coordinator],
+    ["Sent through", e.mode === "route" ? e.coordinator : null],
     ["Added to the request", e.preference ? h("code", {}, decoded(e.preference)) : null],
     ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
@@ -91,7 +91,7 @@ function show(e) {
     h("p", { class: "verdict" }, verdict(e)),
     e.summary ? h("p", {}, e.summary) : "",
     e.shards?.length && e.exact === false ? h("p", { class: "dim" }, "The routing is not resolved yet: more shards are shown than the search will touch. Ask again in a moment.") : "",
-    h("dl", { class: "facts small" }, facts.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
+    h("dl", { class: "facts small" }, terms(facts)),
     groups.length ? copies(e, groups) : "",
     e.shards_omitted ? h("p", { class: "dim" }, `… and ${count(e.shards_omitted, "more shard", "more shards")}`) : "");
   if (scrolled) byID("explain-answer").querySelector(".scroll")?.scrollTo({ left: scrolled, behavior: "instant" });
@@ -135,7 +135,7 @@ function copies(e, groups) {
   const rest = question.all ? [] : bodies.splice(SHARDS);
   const table = h("table", { class: "copies" }, h("caption", { class: "hidden" }, "Copies of each shard with their ranks"), h("thead", {}, head), bodies);
   const more = rest.length ? h("button", { type: "button", onclick: () => { question.all = true; show(e); } }, `Show ${count(rest.length, "more set", "more sets")} of copies`) : null;
-  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Copies of each shard" }, table), more);
+  return h("div", {}, wide("Copies of each shard", table), more);
 }
 
 // choice says whether a copy is chosen. Where no list is made the engine chooses for each shard.

@@ -10,7 +10,7 @@ const LEAST = 1.5; // px: what is narrower is not drawn
 const CHAIN = 3; // frames from which on a run of only children is drawn as one
 
 // parseFolded makes a tree {name, value, children} of folded stacks.
-export function parseFolded(text) {
+function parseFolded(text) {
   const root = { name: "all", value: 0, children: [] };
   for (const line of text.split("\n")) {
     const cut = line.lastIndexOf(" ");
@@ -39,7 +39,7 @@ function sort(node) {
 
 // shorten draws together what runs through the same frames: the first and the last of
 // them tell enough.
-export function shorten(node) {
+function shorten(node) {
   const run = [];
   let last = node;
   while (last.children.length === 1 && last.children[0].value === last.value) {

@@ -79,24 +79,15 @@ export function lasting(node, at) {
 }
 
 // detail says what is wrong with a node, in figures where they say it.
-export function detail(node, nodes) {
+function detail(node, nodes) {
   const word = stateOf(node.state).word;
   const own = node.rank === null ? null : node.parts.response_time_ms;
   const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isLeftOut(n.state)).map((n) => n.parts.response_time_ms));
   if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
     return `${word}, ${millis(own)} a search (others ${millis(others)})`;
   }
-  const why = evidence(node);
-  return why ? `${word}, ${why}` : word;
+  return node.why ? `${word}, ${node.why}` : word;
 }
-
-// evidence is the evidence against a node: what its state is known by or, where that is an error, the last one.
-export function evidence(node) {
-  if (node.state === "fine") return "";
-  return node.why || (ERRORS.has(node.state) && node.last_error?.message) || "";
-}
-
-const ERRORS = new Set(["unreachable", "failing", "unresponsive", "unknown"]);
 
 // causeOf is the cause that a spike in progress names for a node.
 function causeOf(status, node) {

@@ -1,8 +1,8 @@
 // The table of nodes: those in trouble first, then by name, or by a column.
 
 import { byID, h, mark, place, put, set } from "./dom.js";
-import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
-import { lasting, evidence } from "./headline.js";
+import { count, natural, percent, short, thousands, GAP } from "./format.js";
+import { lasting } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
 import { isEjected, leaving, stateOf } from "./words.js";
@@ -155,12 +155,11 @@ class Row {
       set(this.element, "data-state", node.state);
     }
     put(this.#for, node.since ? ` ${lasting(node, at)}` : "");
-    put(this.#why, [evidence(node), leaving(node)].filter(Boolean).join("; "));
+    put(this.#why, [node.why, leaving(node)].filter(Boolean).join("; "));
     for (const column of COLUMNS) {
       const cell = this.#cells.get(column.key);
       if (!cell) continue;
-      const v = column.value(node);
-      put(cell.text, v === null || v === undefined ? NONE : column.show(v));
+      put(cell.text, column.show(column.value(node)));
       if (cell.spark) {
         cell.spark.draw(line.map((p) => ({ at: p.at, value: p[column.key] })), scale.from, scale.to, scale[column.key]);
       }

@@ -1,6 +1,6 @@
 // The list of slow requests, read while the page is looked at.
 
-import { byID, getJSON, h, put } from "./dom.js";
+import { byID, getJSON, h, put, terms, wide } from "./dom.js";
 import { bytes, clock, millis, GAP, NONE } from "./format.js";
 import { reasonOf } from "./words.js";
 
@@ -71,6 +71,7 @@ function entry(r) {
 function facts(r) {
   const pairs = [
     ["Decision", [r.reason, reasonOf(r.reason).means].filter(Boolean).join(": ")],
+    ["Waited for admission", r.waited_ms && `${millis(r.waited_ms)}, class ${r.class}`],
     ["In upstreams", millis(r.upstream_ms)],
     ["The engine's took", millis(r.took_ms)],
     ["Request, answer", `${bytes(r.request_bytes)}, ${bytes(r.response_bytes)}`],
@@ -80,12 +81,12 @@ function facts(r) {
     ["Trace", r.trace_id],
     ["Client", r.client],
   ];
-  return h("dl", { class: "facts small" }, pairs.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+  return h("dl", { class: "facts small" }, terms(pairs));
 }
 
 function attemptTable(attempts) {
   const head = ["Attempt", "Through", "Nodes", "Began ms", "Took ms", "Outcome"];
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" }, h("table", {},
+  return wide("Attempts", h("table", {},
     h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, attempts.map((a) => h("tr", {},
       h("th", { scope: "row" }, a.kind),

@@ -1,6 +1,6 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
-import { byID, getJSON, getText, h, isSelected, mark, printable, put, set, sidestepNow } from "./dom.js";
+import { byID, getJSON, getText, h, isSelected, mark, printable, put, set, sidestepNow, terms, wide } from "./dom.js";
 import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
@@ -60,12 +60,12 @@ function show(record) {
   put(byID("summary"), record.summary || "");
   put(byID("why"), record.why ? `Seen as ${word}: ${record.why}` : "");
   set(byID("headline"), "class", `headline ${record.ended ? "warn" : "bad"}`);
-  facts(byID("facts"), [
+  byID("facts").replaceChildren(...terms([
     ["Began", clock(record.began)],
     ["Ended", record.ended ? clock(record.ended) : "lasts"],
     ["State", h("span", { class: `state ${kind}` }, mark(kind), word)],
-    record.again ? ["Again within 15 s", count(record.again, "time")] : null,
-  ]);
+    ["Again within 15 s", record.again && count(record.again, "time")],
+  ]));
   byID("record").hidden = false;
   showCause(record);
   line = timeline(record, sidestepNow());
@@ -75,10 +75,6 @@ function show(record) {
   showThreads(record.hot_threads || []);
   showTasks(record);
   showCaptures(record.captures || []);
-}
-
-function facts(list, pairs) {
-  list.replaceChildren(...pairs.filter(Boolean).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
 }
 
 // isOpen reports whether somebody reads what is folded away in a part of the page, which is drawn again.
@@ -128,7 +124,7 @@ function showTasks(record) {
     return;
   }
   const head = ["Action", "Indices", "Running"].map((t, i) => h("th", { scope: "col", class: i === 2 ? "figure" : null }, t));
-  byID("tasks").replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Search tasks" }, h("table", {}, h("thead", {}, h("tr", {}, head)),
+  byID("tasks").replaceChildren(wide("Search tasks", h("table", {}, h("thead", {}, h("tr", {}, head)),
     h("tbody", {}, tasks.map((t) => h("tr", {}, h("th", { scope: "row" }, t.action), h("td", {}, t.indices || NONE), h("td", { class: "figure" }, millis(t.running_ms))))))), about);
 }
 
@@ -150,7 +146,7 @@ function showCaptures(captures) {
   const failed = asked.filter((c) => c.error || (typeof c.took_ms !== "number" && c.via_error)).length;
   byID("captures").replaceChildren(
     h("p", {}, `The node was asked ${count(asked.length, "time")}; ${failed ? `${percent(failed / asked.length)} of that brought nothing.` : "it answered each time."}`),
-    h("details", { open: isOpen("captures") }, h("summary", {}, "Each time"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was asked" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
+    h("details", { open: isOpen("captures") }, h("summary", {}, "Each time"), wide("What was asked", h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
 }
 
 set(byID("as-json"), "href", `${path}?format=json`);

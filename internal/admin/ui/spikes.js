@@ -1,6 +1,6 @@
 // Spikes: nodes that got into trouble, on a time axis and as a list.
 
-import { byID, h, mark, place, put, set, svg } from "./dom.js";
+import { byID, cell, h, mark, place, put, row, rowHead, set, svg } from "./dom.js";
 import { clock, natural, span, thousands } from "./format.js";
 import { causeOf, stateOf } from "./words.js";
 
@@ -71,16 +71,16 @@ export class SpikeList {
 // Row is one spike.
 class Row {
   #link;
-  #lasted = h("td", { role: "cell", "data-title": "Lasted" });
-  #cause = h("td", { role: "cell", "data-title": "Cause" });
+  #lasted = cell("Lasted");
+  #cause = cell("Cause");
   #summary = h("td", { role: "cell", "data-title": "Summary", class: "summary" });
   element;
 
   constructor(spike) {
     const { kind, word } = stateOf(spike.state);
     this.#link = h("a", { href: address(spike), "data-spike": spike.id });
-    this.element = h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row" }, this.#link), this.#lasted,
-      h("td", { role: "cell", "data-title": "State" }, h("span", { class: `state ${kind}` }, mark(kind), word)), this.#cause, this.#summary);
+    const state = h("span", { class: `state ${kind}` }, mark(kind), word);
+    this.element = row(rowHead(this.#link), this.#lasted, cell("State", state), this.#cause, this.#summary);
   }
 
   show(spike, now) {

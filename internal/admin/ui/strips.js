@@ -1,7 +1,7 @@
 // Strips: small charts below each other on one time axis, drawn by uPlot.
 
 import { h, put } from "./dom.js";
-import { clock, number, NONE } from "./format.js";
+import { clock, number } from "./format.js";
 import { figures } from "./timeline.js";
 
 const HEIGHT = 86;
@@ -83,7 +83,7 @@ function describe(strip, line) {
 // fillFigures fills a table with the same.
 export function fillFigures(table, line) {
   const head = ["", "Before", "During", "Peak"].map((t, i) => (i ? h("th", { scope: "col", class: "figure" }, t) : h("td", {})));
-  const cell = (v) => h("td", { class: "figure" }, v === null ? NONE : number(v));
+  const cell = (v) => h("td", { class: "figure" }, number(v));
   const rows = line.strips.flatMap((s) => s.lines.map((l) => {
     const f = figures(l, s.at, line.began, line.ended);
     return h("tr", {}, h("th", { scope: "row" }, `${s.title}: ${l.label} `, h("span", { class: "unit" }, s.unit)), cell(f.before), cell(f.during), cell(f.peak));

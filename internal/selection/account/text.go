@@ -16,7 +16,7 @@ func (about subject) why(c *Candidate) string {
 	case selection.NotExcluded:
 		return ""
 	case selection.GoneUnreachable:
-		text = "its last connection was refused or reset, or something else answered" + lastError(f)
+		text = "its last connection was refused or reset, or something else answered" + evidence(f)
 	case selection.FailedBefore:
 		text = "it failed this very search before, or had no room for it"
 	case selection.KeptSlow, selection.KeptFailing:
@@ -75,17 +75,10 @@ func (about subject) overLimit(c *Candidate) string {
 		c.ResponseTime, c.Unqueued, limit)
 }
 
-// evidence says what speaks against a node that is, or was, ejected or busy.
+// evidence says what a node is known by to be in its state.
 func evidence(f selection.Figures) string {
 	if f.Why != "" {
 		return " (" + f.Why + ")"
-	}
-	return ""
-}
-
-func lastError(f selection.Figures) string {
-	if f.LastError != nil {
-		return " (" + f.LastError.Message + ")"
 	}
 	return ""
 }
