@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ type Reason string
 const (
 	// Ranked: copies chosen by rank.
 	Ranked Reason = "ranked"
-	// NoStatistics: no service time is known of any candidate, so their queues alone differ.
+	// NoStatistics: no service time is known of any candidate, so all are equal.
 	NoStatistics Reason = "no_statistics"
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
@@ -137,7 +138,7 @@ type Candidate struct {
 	// Excluded says what speaks against the node; in [Selector.Verdict], what does against a copy of it.
 	Excluded Exclusion `json:"excluded,omitzero"`
 	Rank     float64   `json:"rank"` // lower is better
-	// Measured is false where its service time is not known: then Rank is made with the median of the others'.
+	// Measured is false where its service time is not known: then Rank is the others' median.
 	Measured bool `json:"measured"`
 	Parts    `json:"parts"`
 	// Unqueued is the response time less what the node's queue explains: the figure that is held against the limit.
@@ -241,31 +242,29 @@ func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	}
 }
 
-// rank ranks the candidates. Where the service time of a node is not known the median of the others' counts: it is
-// neither flooded nor starved.
+// rank ranks the candidates. Nodes of which no service time is known get the median of the
+// others: neither flooded nor starved. If it is of none, all are equal.
 func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
+		c.Rank = math.NaN()
 		if c.Parts, c.Measured = c.Node.parts(); c.Measured {
-			d.sorted = append(d.sorted, c.ServiceTime)
+			c.Rank = c.Parts.Rank(t.s.n)
+			d.sorted = append(d.sorted, c.Rank)
+		}
+		if c.slow() && (c.Node.owes(t.at) || !c.Node.usable()) {
+			c.Rank = c.Node.rankExcluded(t.at)
 		}
 	}
-	usual := 0.0
-	switch {
-	case len(d.sorted) == len(d.order):
-	case len(d.sorted) > 0:
-		_, usual = stats.Medians(d.sorted)
-	case d.Reason == Ranked:
+	median, missing := 0.0, len(d.order) > len(d.sorted)
+	if missing && len(d.sorted) > 0 {
+		_, median = stats.Medians(d.sorted)
+	} else if missing && d.Reason == Ranked {
 		d.Reason = NoStatistics
 	}
 	for _, c := range d.order {
-		p := c.Parts
-		if !c.Measured {
-			p.ServiceTime = usual
-		}
-		c.Rank = p.Rank(t.s.n)
-		if c.slow() && (c.Node.owes(t.at) || !c.Node.usable()) {
-			c.Rank = c.Node.rankExcluded(t.at)
+		if math.IsNaN(c.Rank) {
+			c.Rank = median
 		}
 		c.cost = c.Rank
 	}

@@ -57,17 +57,6 @@ func TestANodeInSlowStartThatHangsIsNotUsedForOneThatIsSlow(t *testing.T) {
 	}
 }
 
-// What waits on it by now counts all the same: one that hangs is not given every other search.
-func TestANodeWithoutAServiceTimeHasAQueueAllTheSame(t *testing.T) {
-	s, nodes := newTest(t, 3)
-	setTimes(nodes, 5, 3)
-	nodes[1].service.Reset()
-	nodes[1].outstanding.Add(5)
-	for range 4 {
-		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}}, at(time.Second))))
-	}
-}
-
 // What another sidestep found is as of when it sent its probes. Here the node is ejected when that is told: searches that were
 // sent meanwhile wait for it as well.
 func TestAnEjectionIsOfTheMomentWhenItIsTold(t *testing.T) {

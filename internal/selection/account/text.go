@@ -95,7 +95,7 @@ func (about subject) summary(a Account) string {
 	case selection.Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case selection.NoStatistics:
-		return "No service time is known of any node with a copy yet, so their queues alone differ. " + a.keptOut()
+		return "No service time is known of any node with a copy yet, so all are equal. " + a.keptOut()
 	case selection.FailOpen:
 		return "Every copy of some shard is on a node that should be kept out, so all its copies are listed. " + a.keptOut()
 	case selection.Affinity:

@@ -87,7 +87,7 @@ func ofSearches() []rule {
 		{"a node that fails makes no lists", "slow.go", "c.slow() && !c.Node.failsAtOnce()", "c.slow()"},
 		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle()", "false && d.seesLittle()"},
 		{"overload passes", "overload.go", "return some && slices", "return false && some && slices"},
-		{"nodes without statistics get the median rank", "choose.go", "p.ServiceTime = usual", "p.ServiceTime = 0 * usual"},
+		{"nodes without statistics get the median rank", "choose.go", "c.Rank = median", "c.Rank = 0 * median"},
 		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.Node.owes(t.at) || !c.Node.usable())", "false && c.slow() && (c.Node.owes(t.at) || !c.Node.usable())"},
 		{"all copies near the best are listed", "choose.go", "d.list(req, nearSlack, t)", "d.list(req, 0, t)"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
