@@ -128,7 +128,7 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 	require.NotNil(t, d)
 	require.Equal(t, selection.Ranked, d.Reason)
 	require.Len(t, d.Candidates, 3)
-	require.Equal(t, "b", d.Candidates[0].Node, "what something speaks against comes first")
+	require.Equal(t, "b", d.Candidates[0].Name, "what something speaks against comes first")
 	require.False(t, d.Candidates[0].Listed)
 	require.Equal(t, selection.KeptSlow, d.Candidates[0].Excluded)
 	require.Contains(t, d.Candidates[0].Why, "those of its peers")

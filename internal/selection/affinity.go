@@ -13,15 +13,15 @@ func (d *Decision) stick(req Request, copies []int, t turn) {
 	var sum, n float64
 	for _, p := range copies {
 		if c := &d.candidates[p]; may.fits(c) {
-			sum += float64(c.node.Outstanding())
+			sum += float64(c.Node.Outstanding())
 			n++
 		}
 	}
 	bound := bounded(sum, n)
 	for _, p := range copies {
 		c := &d.candidates[p]
-		c.cost = -draw.Score(req.Affinity, c.node.ID)
-		if float64(c.node.Outstanding()) > bound {
+		c.cost = -draw.Score(req.Affinity, c.Node.ID)
+		if float64(c.Node.Outstanding()) > bound {
 			c.cost++ // scores are below 1
 		}
 	}

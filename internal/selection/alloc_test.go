@@ -38,7 +38,7 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 		set(&n.rate, 0.4)
 	}
 	zero(req)
-	require.Equal(t, Needed, d.candidates[3].why)
+	require.Equal(t, Needed, d.candidates[3].Excluded)
 }
 
 // Whether the cluster can do without its nodes is found out for all of them at once: an overdue search of a thousand

@@ -187,7 +187,7 @@ func TestAnOlderFindingTakesNothingBack(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	e := entry{node: nodes[2], via: nodes[0]}
 	for _, ms := range []int64{1000, 1100, 1200, 900} {
-		s.speaksAgainst(&e, true, "a test", ms*int64(time.Millisecond))
+		s.speaksAgainst(&e, true, false, "a test", ms*int64(time.Millisecond))
 	}
 	require.EqualValues(t, 2*suspicionInterval, nodes[2].probe.lateFor)
 	require.EqualValues(t, 1200*time.Millisecond, nodes[2].health.badAt.Load())
@@ -216,7 +216,7 @@ func TestProbesThatAllTimeOutEndAnAvoidance(t *testing.T) {
 				s.ObservePoll(n.ID, Poll{State: Fine, Queue: 5, Queries: 10, Elapsed: 100 * time.Millisecond}, at(now))
 			}
 			if now == began {
-				s.speaksAgainst(&entry{node: nodes[2], via: nodes[0]}, true, "a test", int64(now))
+				s.speaksAgainst(&entry{node: nodes[2], via: nodes[0]}, true, false, "a test", int64(now))
 				require.False(t, nodes[2].usable())
 			}
 			probeUnpolled(s, nodes, now, func(p Probe) ProbeOutcome {

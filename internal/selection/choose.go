@@ -16,7 +16,7 @@ type Reason string
 const (
 	// Ranked: copies chosen by rank.
 	Ranked Reason = "ranked"
-	// NoStatistics: no time is known of any candidate, so all are equal.
+	// NoStatistics: no service time is known of any candidate, so all are equal.
 	NoStatistics Reason = "no_statistics"
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
@@ -105,19 +105,17 @@ type Decision struct {
 	Reason      Reason
 	start       int64
 	items       int64        // that the lease is for; 0: there is none
-	listed      []*candidate // parallel to Nodes
+	listed      []*Candidate // parallel to Nodes
 	limit       float64      // ms: response time above which a candidate is slow
 	remote      bool         // some candidate is in another zone, and some is not
 	expects     bool         // see [Decision.Expects]
 
 	// scratch
-	candidates []candidate  // by position; of nodes without a copy empty
-	order      []*candidate // those with a copy, by position
+	candidates []Candidate  // by position; of nodes without a copy empty
+	order      []*Candidate // those with a copy, by position
 	sorted     []float64
-	ranks      []float64 // of others
-	inTurn     []*Node   // that may coordinate
-	through    []*Node   // the nodes listed, and those that only coordinate
-	others     []*Node   // that may coordinate in place of these
+	through    pool // the nodes listed, and those that only coordinate
+	others     pool // that may coordinate in place of these
 }
 
 // Near returns the node to send the search through although it is not steered, as one node alone has
@@ -131,27 +129,33 @@ func (d *Decision) Near() *Node {
 	return d.Coordinator
 }
 
-// candidate is what a choice knows of one node, and has measured of it.
-type candidate struct {
-	node     *Node // nil: it has no copy
-	position int
-	Parts
-	known    bool    // there are statistics
-	unqueued float64 // ms: response time less what the queue explains
-	rank     float64
-	cost     float64 // by which copies are listed: the rank, or the place in the order of affinity
-	tasks    float64 // expected shard queries
-	remote   bool    // in another zone
-	listed   bool
-	sole     bool // the only listed copy of some shard
-	why      Exclusion
+// Candidate is what a choice knows of one node with a copy, has measured of it, and makes of it. Durations in
+// milliseconds.
+type Candidate struct {
+	Node     *Node `json:"-"` // nil: it has no copy
+	Position int   `json:"-"` // in Request.Nodes
+	Listed   bool  `json:"listed"`
+	// Excluded says what speaks against the node; in [Selector.Verdict], what does against a copy of it.
+	Excluded Exclusion `json:"excluded,omitzero"`
+	Rank     float64   `json:"rank"` // lower is better
+	// Measured is false where its service time is not known: then Rank is the others' median.
+	Measured bool `json:"measured"`
+	Parts    `json:"parts"`
+	// Unqueued is the response time less what the node's queue explains: the figure that is held against the limit.
+	Unqueued float64 `json:"response_less_queue_ms"`
+	// ShardQueries are those that the search brings the node, in the mean.
+	ShardQueries float64 `json:"shard_queries"`
+
+	cost   float64 // by which copies are listed: the rank, or the place in the order of affinity
+	sole   bool    // it has the only listed copy of some shard
+	remote bool    // it is in another zone
 }
 
 // out reports whether the node is not to be listed while the shard has another copy, whatever that is.
-func (c *candidate) out() bool { return c.why == GoneUnreachable || c.why == FailedBefore }
+func (c *Candidate) out() bool { return c.Excluded == GoneUnreachable || c.Excluded == FailedBefore }
 
 // slow reports whether it is not to be listed while the shard has another copy that is not out either.
-func (c *candidate) slow() bool { return c.why.KeepsOut() && !c.out() }
+func (c *Candidate) slow() bool { return c.Excluded.KeepsOut() && !c.out() }
 
 // Choose fills d with the decision for req at now. Every shard of req keeps at
 // least one listed copy. It does not acquire the lease.
@@ -201,7 +205,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 func (d *Decision) listAll(why Reason) {
 	d.Reason = why
 	for _, c := range d.order {
-		c.listed = true
+		c.Listed = true
 	}
 }
 
@@ -209,7 +213,7 @@ func (d *Decision) listAll(why Reason) {
 func (d *Decision) collect(req Request) {
 	d.Nodes, d.listed = d.Nodes[:0], d.listed[:0]
 	for _, c := range d.order {
-		*c = candidate{} // all others are, and of many nodes few have a copy
+		*c = Candidate{} // all others are, and of many nodes few have a copy
 	}
 	d.order = d.order[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
@@ -223,33 +227,33 @@ func (d *Decision) collect(req Request) {
 	} else {
 		d.find(req.Nodes, req.Shards...)
 	}
-	slices.SortFunc(d.order, func(a, b *candidate) int { return a.position - b.position })
+	slices.SortFunc(d.order, func(a, b *Candidate) int { return a.Position - b.Position })
 }
 
 // find finds the nodes with a copy.
 func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
-			if c := &d.candidates[p]; c.node == nil {
-				c.node, c.position = nodes[p], p
+			if c := &d.candidates[p]; c.Node == nil {
+				c.Node, c.Position = nodes[p], p
 				d.order = append(d.order, c)
 			}
 		}
 	}
 }
 
-// rank ranks the candidates. Nodes without statistics get the median of the
-// others: neither flooded nor starved. If none has any, all are equal.
+// rank ranks the candidates. Nodes of which no service time is known get the median of the
+// others: neither flooded nor starved. If it is of none, all are equal.
 func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
-		c.rank = math.NaN()
-		if c.Parts, c.known = c.node.parts(); c.known {
-			c.rank = c.Rank(t.s.n)
-			d.sorted = append(d.sorted, c.rank)
+		c.Rank = math.NaN()
+		if c.Parts, c.Measured = c.Node.parts(); c.Measured {
+			c.Rank = c.Parts.Rank(t.s.n)
+			d.sorted = append(d.sorted, c.Rank)
 		}
-		if c.slow() && (c.node.owes(t.at) || !c.node.usable()) {
-			c.rank = c.node.rankExcluded(t.at)
+		if c.slow() && (c.Node.owes(t.at) || !c.Node.usable()) {
+			c.Rank = c.Node.rankExcluded(t.at)
 		}
 	}
 	median, missing := 0.0, len(d.order) > len(d.sorted)
@@ -259,10 +263,10 @@ func (d *Decision) rank(t turn) {
 		d.Reason = NoStatistics
 	}
 	for _, c := range d.order {
-		if math.IsNaN(c.rank) {
-			c.rank = median
+		if math.IsNaN(c.Rank) {
+			c.Rank = median
 		}
-		c.cost = c.rank
+		c.cost = c.Rank
 	}
 }
 

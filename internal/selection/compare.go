@@ -32,7 +32,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, took > late, e.from("probe failed: "+e.outcome.Message), at)
+				s.speaksAgainst(e, took > late, false, "probe failed: "+e.outcome.Message, at)
 			}
 		case known && took > late && (e.ended || beyond): // else it may yet be later than its quota explains
 			e.judged = true
@@ -40,12 +40,7 @@ func (s *Selector) judge(r *round, at int64) {
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
-			why := e.from(fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
-			if beyond {
-				s.speaksAgainst(e, true, why, at)
-			} else {
-				s.standsStill(e, why, at)
-			}
+			s.speaksAgainst(e, true, !beyond, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers), at)
 		case !e.ended || e.outcome.Failed:
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
@@ -79,14 +74,6 @@ func (e *entry) uncompared(sent, at int64) {
 			p.untoldAt.Store(at)
 		}
 	}
-}
-
-// from completes what is said of the probe, for operators.
-func (e *entry) from(text string) string {
-	if e.foreign {
-		text += " (sent by another sidestep)"
-	}
-	return text
 }
 
 // noteLate notes since when a probe is awaited that is late.
@@ -229,28 +216,23 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	}
 }
 
-// standsStill notes a probe that was late by no longer than its node stands still at a time, as its CPU quota runs out. The
-// node is busy, while its peers are not: that is no proof.
-func (s *Selector) standsStill(e *entry, why string, at int64) {
-	n := e.node
-	n.probe.told()
-	n.probe.vain.Store(0)
-	n.health.good.Store(0) // if it is ejected it stays so
-	raise(&n.health.badAt, at)
-	s.avoid(n, true, why, at)
-}
-
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers (late), or both; why says what. The node
-// is avoided, and is ejected once such probes are proof.
-func (s *Selector) speaksAgainst(e *entry, late bool, why string, at int64) {
+// is avoided, and is ejected once such probes are proof. One that is late by no more than its node stands still at a time, as its
+// CPU quota runs out (excused), is none: the node is busy, while its peers are not.
+func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at int64) {
 	n, p, as := e.node, &e.node.probe, Slow
 	p.told()
 	p.vain.Store(0)
+	if e.foreign {
+		why += " (sent by another sidestep)"
+	}
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
-	if began == 0 || late && n.queuedAt.Load() > began {
+	switch {
+	case excused:
+	case began == 0 || late && n.queuedAt.Load() > began:
 		p.against.Store(at)
 		p.lateFor = 0
-	} else {
+	default:
 		p.lateFor += max(0, min(at-n.health.badAt.Load(), int64(suspicionInterval)))
 	}
 	raise(&n.health.badAt, at)
@@ -263,9 +245,9 @@ func (s *Selector) speaksAgainst(e *entry, late bool, why string, at int64) {
 		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
-	case n.health.excluded(), s.proved(n, late, polled, at):
+	case n.health.excluded(), !excused && s.proved(n, late, polled, at):
 		s.eject(n, as, at, why)
-	case e.foreign: // where it was sent it is probed again
+	case excused, e.foreign: // where it was sent it is probed again
 	case began == 0 || !late || s.soonProved(n):
 		p.wanted.Store(true)
 	}

@@ -22,14 +22,10 @@ func asGood(best, response float64) float64 {
 	return coordinatingFactor*best + max(nearSlack, response/twice)
 }
 
-// longerOf returns the response time of n if it is known and longer than most (ms):
-// a search waits for the slowest of its nodes.
-func (n *Node) longerOf(most float64) float64 {
-	return max(most, n.response.Mean())
-}
-
 // holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue, and no less than least.
-func (n *Node) holds(least float64, at int64) float64 { return max(n.longerOf(least), n.queued(at)) }
+func (n *Node) holds(least float64, at int64) float64 {
+	return max(least, n.response.Mean(), n.queued(at))
+}
 
 // coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
 // is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
@@ -55,13 +51,10 @@ func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
 // busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
 // of a node that is full, in between what lies in between.
 func (n *Node) busy(at int64) float64 {
-	switch {
-	case n.rejects(at):
+	if n.rejects(at) {
 		return 1
-	case n.Processors == 0:
-		return 0
 	}
-	room, full := 1-n.load()/n.processors(), 1-fullLoad
+	room, full := 1-n.utilisation(), 1-fullLoad
 	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 
@@ -130,87 +123,87 @@ func (n *Node) overheadAt(at int64) float64 {
 // ones are clearly worse, or they are busy: then all nodes of the own zone take part, and of that zone alone. Where one node can serve the search
 // alone it coordinates it, too, and nothing travels between nodes, unless it is busy and half of all nodes are clearly better. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
-	pool := d.Nodes
-	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
-		d.through = append(d.through[:0], pool...)
+	p := &d.through
+	p.nodes = append(p.nodes[:0], d.Nodes...)
+	if len(d.Nodes) > 1 && t.s.coordinatingOnly.Load() {
 		for _, n := range req.Nodes {
 			if n.CoordinatingOnly && t.s.local(n) {
-				d.through = append(d.through, n)
+				p.nodes = append(p.nodes, n)
 			}
 		}
-		pool = d.through
 	}
-	few := fewLeft(req.Nodes, t.at, pool...)
-	c := t.costs(d.sorted, pool, few)
-	d.sorted = c.ranks
-	spread := c.busy > 0 && twice*c.busy >= float64(len(pool)) && !req.OneShard()
-	if spread || c.best > nearSlack {
-		d.others = d.others[:0]
+	few := fewLeft(req.Nodes, t.at, p.nodes...)
+	p.weigh(few, t.at)
+	spread := p.busy > 0 && twice*p.busy >= float64(len(p.nodes)) && !req.OneShard()
+	if spread || p.best > nearSlack {
+		others := &d.others
+		others.nodes = others.nodes[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (c.busy == 0 || t.s.local(n)) {
-				d.others = append(d.others, n)
+			if n.mayCoordinate() && (p.busy == 0 || t.s.local(n)) {
+				others.nodes = append(others.nodes, n)
 			}
 		}
-		others := t.costs(d.ranks, d.others, few)
-		d.ranks = others.ranks
+		others.weigh(few, t.at)
 		better := 0
 		for _, rank := range others.ranks {
-			if asGood(rank, c.response) < c.best {
+			if asGood(rank, p.response) < p.best {
 				better++
 			}
 		}
-		if spread && others.best < unfitRank || better > 0 && (!req.OneShard() || c.busy == 0 || twice*better >= len(others.ranks)) {
-			others.response = c.response
-			pool, c = d.others, others
+		if spread && others.best < unfitRank || better > 0 && (!req.OneShard() || p.busy == 0 || twice*better >= len(others.ranks)) {
+			others.response = p.response
+			p = others
 		}
 	}
-	d.Coordinator, d.inTurn = t.pick(d.inTurn[:0], pool, c)
+	d.Coordinator = p.pick(t)
 }
 
-// costs is what it costs to go through each node of a pool.
-type costs struct {
+// pool is nodes that may coordinate a request, and what it costs to go through each of them.
+type pool struct {
+	nodes    []*Node
 	ranks    []float64 // of each, in ms
 	best     float64   // the lowest of them; +Inf if there are none
 	response float64   // ms: the longest that one of the nodes may hold a shard query up
 	busy     float64   // how busy the nodes are, in sum
+	inTurn   []*Node   // scratch
 }
 
-// costs finds out what it costs to go through each node of pool; ranks is room for that.
-func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
-	c := costs{ranks: ranks[:0], best: math.Inf(1)}
-	for _, n := range pool {
-		busy := n.busy(t.at)
-		rank := n.coordinatingRank(busy, t.at, few)
-		c.ranks = append(c.ranks, rank)
-		c.best, c.busy = min(c.best, rank), c.busy+busy
+// weigh finds out what it costs to go through each node.
+func (p *pool) weigh(few scarcity, at int64) {
+	p.ranks, p.best, p.response, p.busy = p.ranks[:0], math.Inf(1), 0, 0
+	for _, n := range p.nodes {
+		busy := n.busy(at)
+		rank := n.coordinatingRank(busy, at, few)
+		p.ranks = append(p.ranks, rank)
+		p.best, p.busy = min(p.best, rank), p.busy+busy
 		if rank < unfitRank {
-			c.response = n.holds(c.response, t.at)
+			p.response = n.holds(p.response, at)
 		}
 	}
-	return c
 }
 
-// pick picks one of pool in turn among those about as good as the best that do not
-// coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
-func (t turn) pick(inTurn, pool []*Node, c costs) (*Node, []*Node) {
+// pick picks a node in turn among those about as good as the best that do not
+// coordinate far more than the others; if all do, the cheapest. It is nil if there are none.
+func (p *pool) pick(t turn) *Node {
 	var total float64 // requests that they coordinate
-	for _, n := range pool {
+	for _, n := range p.nodes {
 		total += float64(n.coordinating.Load())
 	}
-	limit, busy := asGood(c.best, c.response), int64(bounded(total, float64(len(pool))))
+	limit, busy := asGood(p.best, p.response), int64(bounded(total, float64(len(p.nodes))))
 	least, cheapest := math.Inf(1), (*Node)(nil)
-	for i, n := range pool {
-		if c.ranks[i] <= limit && n.coordinating.Load() <= busy {
-			inTurn = append(inTurn, n)
+	p.inTurn = p.inTurn[:0]
+	for i, n := range p.nodes {
+		if p.ranks[i] <= limit && n.coordinating.Load() <= busy {
+			p.inTurn = append(p.inTurn, n)
 		}
-		if cost := n.coordinatingCost(c.ranks[i], c.response); cost < least {
+		if cost := n.coordinatingCost(p.ranks[i], p.response); cost < least {
 			least, cheapest = cost, n
 		}
 	}
-	if len(inTurn) > 0 {
-		return inTurn[t.number%uint64(len(inTurn))], inTurn
+	if len(p.inTurn) > 0 {
+		return p.inTurn[t.number%uint64(len(p.inTurn))]
 	}
-	return cheapest, inTurn
+	return cheapest
 }
 
 // mayCoordinate reports whether searches are sent through n at all.
@@ -230,7 +223,7 @@ func (n *Node) coordinatingCost(rank, response float64) float64 {
 // which usable returns false are not considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
 	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.passed.Add(1)}
-	pool := make([]*Node, 0, len(nodes))
+	p := pool{nodes: make([]*Node, 0, len(nodes))}
 	for _, n := range nodes {
 		if !usable(n) {
 			continue
@@ -241,18 +234,17 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 				return n
 			}
 		}
-		pool = append(pool, n)
+		p.nodes = append(p.nodes, n)
 	}
-	c := t.costs(nil, pool, fewLeft(nodes, t.at, pool...))
-	if c.response > 0 { // of a request that goes to one node the usual one counts
-		held := make([]float64, len(pool))
-		for i, n := range pool {
+	p.weigh(fewLeft(nodes, t.at, p.nodes...), t.at)
+	if p.response > 0 { // of a request that goes to one node the usual one counts
+		held := make([]float64, len(p.nodes))
+		for i, n := range p.nodes {
 			held[i] = n.holds(0, t.at)
 		}
-		c.response = stats.Median(held)
+		p.response = stats.Median(held)
 	}
-	picked, _ := t.pick(nil, pool, c)
-	return picked
+	return p.pick(t)
 }
 
 // Begin counts a request that is not steered and goes through n until [Node.End], which

@@ -86,8 +86,8 @@ func (s *Selector) change(n *Node, at int64, why string, f func()) {
 	if after == before {
 		return
 	}
-	n.stateAt.Store(at)
-	if why == "" && after == Busy { // it was so before it was what it was until now
+	n.stateAt.Store(max(at, s.probes.lookedAt.Load())) // what another sidestep tells was so before
+	if why == "" && after == Busy {                    // it was so before it was what it was until now
 		why = *n.health.why.Load()
 	}
 	if s.o.OnChange != nil {
@@ -109,7 +109,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			}
 			return
 		}
-		if n.NoData || lately(&n.neededAt, at) || !s.makeRoom(n, true, at) {
+		if n.NoData || lately(&n.neededAt, at) || n.Alive() && !s.makeRoom(n, true, at) {
 			return
 		}
 		hold := firstHold
@@ -151,7 +151,7 @@ func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 	defer s.ejecting.Unlock()
 	h := &n.health
 	switch {
-	case h.excluded():
+	case h.excluded(), !n.Alive(): // it is out anyway
 	case !s.makeRoom(n, false, at):
 		s.change(n, at, "", h.clear)
 	case !h.avoided():

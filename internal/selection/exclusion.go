@@ -28,15 +28,6 @@ var exclusionNames = [...]string{
 	"", "unreachable", "failed_before", "slow", "failing", "ramping", "suspected", "leaving", "needed", "over_limit", "zone", "affinity", "rank",
 }
 
-// Exclusions returns the closed set, without NotExcluded.
-func Exclusions() []Exclusion {
-	all := make([]Exclusion, 0, len(exclusionNames)-1)
-	for e := range exclusionNames[1:] {
-		all = append(all, Exclusion(e+1))
-	}
-	return all
-}
-
 // String returns the name shown to operators, empty for NotExcluded.
 func (e Exclusion) String() string { return exclusionNames[e] }
 

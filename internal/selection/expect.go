@@ -72,7 +72,7 @@ func (d *Decision) letChoose(req Request, t turn) {
 // alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
 // copies listed the engine draws lots, of all copies it uses those on such nodes less.
 func (d *Decision) alike(at int64) bool {
-	return !slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why == OverLimit || c.node.queued(at) > SlowSlack })
+	return !slices.ContainsFunc(d.order, func(c *Candidate) bool { return c.Excluded == OverLimit || c.Node.queued(at) > SlowSlack })
 }
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.

@@ -1,9 +1,6 @@
 package selection
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Figures are what is known of a node at one moment, as operators see it. Durations in milliseconds.
 type Figures struct {
@@ -80,57 +77,24 @@ func (s *Selector) clock(at int64, now time.Time) time.Time {
 	return now.Add(time.Duration(at - s.since(now))).UTC()
 }
 
-// Candidate is what a decision knew of a node with a copy when it was made, and made of it, as operators see it.
-// Durations in milliseconds.
-type Candidate struct {
-	Of       *Node `json:"-"`
-	Position int   `json:"-"` // in Request.Nodes
-	Remote   bool  `json:"-"` // it is in another zone
+// Candidates returns what d knows of each node with a copy, by position, until d is used again.
+func (d *Decision) Candidates() []*Candidate { return d.order }
 
-	Node   string `json:"node"`
-	NodeID string `json:"node_id"`
-	Listed bool   `json:"listed"`
-	// Excluded says what speaks against the node or, once it is the verdict on a copy, its copies; Why the same in words.
-	Excluded Exclusion `json:"excluded,omitzero"`
-	Why      string    `json:"why,omitempty"`
-	// Rank in ms; lower is better.
-	Rank float64 `json:"rank"`
-	// Measured is false where there are no statistics: then Rank is the others' median.
-	Measured bool  `json:"measured"`
-	Parts    Parts `json:"parts"`
-	// QueueEstimate is q̂ = 1 + outstanding × clients + queue.
-	QueueEstimate float64 `json:"queue_estimate"`
-	// Unqueued is the response time less what the node's queue explains: the figure
-	// that is held against the limit.
-	Unqueued float64 `json:"response_less_queue_ms"`
-	// ShardQueries are those that the search brings the node, in the mean.
-	ShardQueries float64 `json:"shard_queries"`
-}
-
-// Candidates returns what d knew of each node with a copy, without words.
-func (s *Selector) Candidates(d *Decision) []Candidate {
-	all := make([]Candidate, len(d.order))
-	for i, c := range d.order {
-		all[i] = Candidate{
-			Of: c.node, Position: c.position, Remote: c.remote, Node: c.node.Name, NodeID: c.node.ID, Listed: c.listed, Excluded: c.why,
-			Rank: c.rank, Measured: c.known, Parts: c.Parts, QueueEstimate: c.estimate(s.n), Unqueued: c.unqueued, ShardQueries: c.tasks,
-		}
-	}
-	return all
-}
+// QueueEstimate returns q̂ = 1 + outstanding × clients + queue.
+func (s *Selector) QueueEstimate(p Parts) float64 { return p.estimate(s.n) }
 
 // Limit returns from which response time on (ms), less what its own queue explains, a node
 // stands out: FarFactor times the median plus SlowSlack. It returns false while nothing is
 // measured.
-func (d *Decision) Limit() (float64, bool) { return d.limit, d.limit > 0 && !math.IsInf(d.limit, 1) }
+func (d *Decision) Limit() (float64, bool) { return d.limit, d.limit > 0 }
 
 // Verdict says why d does not list the copy of a shard that is on the node at the
 // position given; copies are the shard's, as in [Request.Shards]. NotExcluded: it
 // does, and nothing speaks against the node.
 func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	c := &d.candidates[position]
-	if c.why != NotExcluded || c.listed {
-		return c.why
+	if c.Excluded != NotExcluded || c.Listed {
+		return c.Excluded
 	}
 	may, _ := d.eligible(copies, s.o.ZoneFactor)
 	switch {
@@ -155,7 +119,7 @@ func (s *Selector) Bound() Bound {
 	var b Bound
 	for _, n := range *s.data.Load() {
 		b.Nodes++
-		if n.health.excluded() {
+		if n.health.excluded() && n.Alive() { // what cannot be reached is out anyway
 			b.Out++
 		}
 	}

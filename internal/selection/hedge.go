@@ -90,66 +90,47 @@ func (n *Node) owes(at int64) bool { return n.asking.silent.Load() && n.awaited(
 // have given. Until it answers, choices leave it out.
 func (s *Selector) Silent(d *Decision, now time.Time) bool {
 	at, found := s.since(now), false
-	var usual peerAnswers
-	look := func(n *Node) {
-		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, &usual, at)) {
+	for _, n := range d.concerned() {
+		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, at)) {
 			n.asking.silent.Store(true)
 			found = true
 		}
 	}
-	if d.Coordinator != nil {
-		look(d.Coordinator)
-	}
-	for _, n := range d.Nodes {
-		look(n)
-	}
 	return found
 }
 
-// peerAnswers is what became of nodes since a moment at which others were asked.
-type peerAnswers struct {
-	since        int64   // ns
-	heard, owing int     // nodes that were heard since, and that owe an answer
-	median       float64 // of the times (ms) that those heard took for their last answer; 0: unknown
-}
-
-// answersSince returns what became of all data nodes since a moment.
-func (s *Selector) answersSince(since, at int64) peerAnswers {
-	p := peerAnswers{since: since}
-	var took []float64
-	for _, m := range *s.data.Load() {
-		switch {
-		case m.awaited(at):
-			p.owing++
-		case m.lastHeard() >= since:
-			p.heard++
-			if ms := m.asking.took.Value(); ms > 0 {
-				took = append(took, ms)
-			}
-		}
+// concerned returns the nodes of d, and its coordinating node.
+func (d *Decision) concerned() []*Node {
+	if d.Coordinator == nil || d.Coordinator.in(d.Nodes) {
+		return d.Nodes
 	}
-	if len(took) > 0 {
-		p.median = stats.Median(took)
-	}
-	return p
+	return append(slices.Clip(d.Nodes), d.Coordinator)
 }
 
 // late reports whether n owes an answer for far longer than its peers took for theirs, and
 // longer than it took for its own: for the last one, or, as it may have been silent then, the
 // one before. As many nodes must have been heard since it was asked as owe an answer, n among
-// them: where most are silent, the way to them is slow, or this process. usual is what was found
-// last; the nodes of one search are asked at the same moment.
-func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
+// them: where most are silent, the way to them is slow, or this process.
+func (s *Selector) late(n *Node, at int64) bool {
 	sent := n.asking.sentAt.Load()
-	least := min(n.asking.took.Value(), n.asking.before.Value())
 	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.mayStandStill(at))
-	if waited <= least {
+	if waited <= min(n.asking.took.Value(), n.asking.before.Value()) {
 		return false
 	}
-	if usual.since != sent {
-		*usual = s.answersSince(sent, at)
+	heard, owing := 0, 0
+	var took []float64 // ms
+	for _, m := range *s.data.Load() {
+		switch {
+		case m.awaited(at):
+			owing++
+		case m.lastHeard() >= sent:
+			heard++
+			if ms := m.asking.took.Value(); ms > 0 {
+				took = append(took, ms)
+			}
+		}
 	}
-	return usual.median > 0 && usual.heard >= usual.owing && waited > FarFactor*usual.median
+	return heard >= owing && len(took) > 0 && waited > FarFactor*stats.Median(took)
 }
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner
@@ -192,6 +173,5 @@ func (s *Selector) unheard(d *Decision, at int64) bool {
 // the first decision could not know, and needs no budget: there is at most one for each
 // search that was under way at that moment.
 func (s *Selector) EjectedSince(d *Decision) bool {
-	lost := func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start }
-	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
+	return slices.ContainsFunc(d.concerned(), func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start })
 }

@@ -15,7 +15,7 @@ func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.Add(d.start, float64(searches)*d.listed[i].tasks)
+		n.sent.Add(d.start, float64(searches)*d.listed[i].ShardQueries)
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -25,14 +25,14 @@ func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
 // Expected returns how many shard queries of the search the node at position i of Nodes
 // may expect, and whether some of them can go to no other node listed.
 func (d *Decision) Expected(i int) (tasks float64, sole bool) {
-	return d.listed[i].tasks, d.listed[i].sole
+	return d.listed[i].ShardQueries, d.listed[i].sole
 }
 
 // Fit reports whether d lists no node that is to be kept out by d, for want of other copies, or by another decision about the
 // same copies: where one of these is avoided others may be needed.
 func (d *Decision) Fit(other *Decision) bool {
-	return !slices.ContainsFunc(d.listed, func(c *candidate) bool {
-		return c.why.KeepsOut() || other.candidates[c.position].why.KeepsOut()
+	return !slices.ContainsFunc(d.listed, func(c *Candidate) bool {
+		return c.Excluded.KeepsOut() || other.candidates[c.Position].Excluded.KeepsOut()
 	})
 }
 
@@ -225,6 +225,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	s.changing(n, at, why, func() {
 		if was = State(n.polled.Swap(int32(life))); life == Unreachable {
 			n.health.clear()
+		} else if was == Unreachable {
+			n.health.state.Store(int32(Fine)) // whether there is room to eject it is found out anew
 		}
 	})
 	if life != was {
@@ -239,6 +241,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if was == Unreachable && life != Unreachable { // what was measured before counts no more
 		n.response.Reset()
 		n.service.Reset()
+		n.queue.Reset()
+		n.rejected.Reset()
 		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
 			n.health.why.Store(new("was unreachable"))
@@ -250,6 +254,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
 // until a poll reaches it again. Where nobody polls it, it is tried again, by one request, after holdMemory.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
-	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))
+	s.fail(n, s.since(now), message)
 }

@@ -8,8 +8,8 @@ type fitness struct {
 }
 
 // fits reports whether a copy on the node of c may be listed.
-func (f fitness) fits(c *candidate) bool {
-	return !c.out() && (!c.slow() || f.slow || f.starts && c.why == NotItsTurn) && (f.remote || !c.remote)
+func (f fitness) fits(c *Candidate) bool {
+	return !c.out() && (!c.slow() || f.slow || f.starts && c.Excluded == NotItsTurn) && (f.remote || !c.remote)
 }
 
 // eligible says which copies of a shard may be listed: those on nodes that are neither
@@ -44,11 +44,11 @@ func (d *Decision) listShard(copies []int, near float64, t turn) {
 			d.Reason = FailOpen
 		}
 		for _, p := range copies {
-			d.candidates[p].listed = true
+			d.candidates[p].Listed = true
 		}
 		return
 	}
-	var best *candidate
+	var best *Candidate
 	for i, p := range copies {
 		if near < 0 {
 			p = copies[(uint64(i)+t.number)%uint64(len(copies))]
@@ -57,11 +57,11 @@ func (d *Decision) listShard(copies []int, near float64, t turn) {
 			best = c
 		}
 	}
-	best.listed = true
+	best.Listed = true
 	limit := best.cost + near
 	for _, p := range copies {
 		if c := &d.candidates[p]; may.fits(c) && c.cost <= limit {
-			c.listed = true
+			c.Listed = true
 		}
 	}
 }
@@ -70,13 +70,13 @@ func (d *Decision) listShard(copies []int, near float64, t turn) {
 // expect: the engine shuffles among the listed copies of a shard.
 func (d *Decision) gather(req Request) {
 	for _, c := range d.order {
-		if c.listed {
-			d.Nodes, d.listed = append(d.Nodes, c.node), append(d.listed, c)
+		if c.Listed {
+			d.Nodes, d.listed = append(d.Nodes, c.Node), append(d.listed, c)
 		}
 	}
 	if req.Outline != nil && len(d.Nodes) == len(d.order) {
 		for i, c := range d.order {
-			c.tasks, c.sole = req.Outline.Tasks[i], req.Outline.Sole[i]
+			c.ShardQueries, c.sole = req.Outline.Tasks[i], req.Outline.Sole[i]
 		}
 		return
 	}
@@ -90,13 +90,13 @@ func (d *Decision) gather(req Request) {
 func (d *Decision) expectOf(copies []int, weight float64) {
 	listed := 0
 	for _, p := range copies {
-		if d.candidates[p].listed {
+		if d.candidates[p].Listed {
 			listed++
 		}
 	}
 	for _, p := range copies {
-		if c := &d.candidates[p]; c.listed {
-			c.tasks += weight / float64(listed)
+		if c := &d.candidates[p]; c.Listed {
+			c.ShardQueries += weight / float64(listed)
 			c.sole = c.sole || listed == 1
 		}
 	}

@@ -125,7 +125,7 @@ func TestWhatNodesDoBesideSearchesNeedsNobody(t *testing.T) {
 	s.eject(nodes[0], Slow, int64(time.Second), "a test")
 	d := choose(s, nodes, [][]int{{0, 1}}, at(time.Second))
 	require.Equal(t, nodes[1:], d.Nodes)
-	require.Equal(t, KeptSlow, d.candidates[0].why)
+	require.Equal(t, KeptSlow, d.candidates[0].Excluded)
 }
 
 // A node that answers clients or other nodes while it owes polls is busy: what it told of its queue excuses it.
@@ -164,7 +164,7 @@ func TestWhatIsBusyMovesWhatItDoes(t *testing.T) {
 	s.ObservePoll(busy.ID, Poll{State: Unresponsive, Took: time.Second}, at(2*time.Second))
 	d := decide(s, nodes, 2*time.Second)
 	require.Contains(t, d.Nodes, busy)
-	require.Equal(t, Needed, d.candidates[1].why)
+	require.Equal(t, Needed, d.candidates[1].Excluded)
 }
 
 // Where every second node is needed the others have their turns all the same.
@@ -219,5 +219,5 @@ func TestWhatOneSearchAvoidsHelpsToCarryTheLoad(t *testing.T) {
 	s.eject(nodes[0], Failing, s.since(at(2*time.Second)), "a test")
 	require.Equal(t, Failing, nodes[0].State())
 	d := choose(s, nodes, [][]int{{0, 1, 2}}, at(2*time.Second), nodes[0])
-	require.Equal(t, Needed, d.candidates[1].why, "no search goes there any more")
+	require.Equal(t, Needed, d.candidates[1].Excluded, "no search goes there any more")
 }

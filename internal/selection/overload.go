@@ -31,7 +31,7 @@ func (s *Selector) RoomBeside(full []*Node, d *Decision, now time.Time) bool {
 func (d *Decision) overloaded(req Request, at int64) bool {
 	rejects := func(p int) bool { return req.Nodes[p].rejects(at) }
 	takes := func(p int) bool { return !rejects(p) && req.Nodes[p].Alive() }
-	some := slices.ContainsFunc(d.order, func(c *candidate) bool { return rejects(c.position) })
+	some := slices.ContainsFunc(d.order, func(c *Candidate) bool { return rejects(c.Position) })
 	return some && slices.ContainsFunc(req.Shards, func(copies []int) bool {
 		return slices.ContainsFunc(copies, rejects) && !slices.ContainsFunc(copies, takes)
 	})

@@ -73,7 +73,7 @@ func TestThereIsRoomBesideAFullQueue(t *testing.T) {
 		if c.arrange != nil {
 			c.arrange(s, nodes[2])
 		}
-		d := Decision{Nodes: nodes, listed: []*candidate{{sole: c.sole}, {}, {}}}
+		d := Decision{Nodes: nodes, listed: []*Candidate{{sole: c.sole}, {}, {}}}
 		require.Equal(t, c.want, s.RoomBeside(nodes[:1], &d, now.Add(time.Millisecond)), name)
 		require.False(t, s.RoomBeside(nodes, &d, now), "there is no other node")
 	}

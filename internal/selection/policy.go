@@ -17,15 +17,15 @@ type Parts struct {
 	Outstanding float64 `json:"outstanding"`
 }
 
-// parts reads the statistics of n, and reports whether any time is known. A node that has
-// answered polls, and served nothing, has a queue all the same.
+// parts reads the statistics of n, and reports whether its service time is known: there is no rank without. A node
+// that has answered polls, and served nothing, has a queue all the same.
 func (n *Node) parts() (Parts, bool) {
 	r, seen := n.response.Value()
 	s, told := n.service.Value()
 	if !seen {
 		r = s
 	}
-	return Parts{ResponseTime: r, ServiceTime: s, Queue: n.queue.Mean(), Outstanding: float64(n.Outstanding())}, seen || told
+	return Parts{ResponseTime: r, ServiceTime: s, Queue: n.queue.Mean(), Outstanding: float64(n.Outstanding())}, told
 }
 
 // estimate returns q̂ = 1 + outstanding·clients + queue: the shard queries that a node has

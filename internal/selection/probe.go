@@ -240,7 +240,7 @@ func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 			n.probe.wanted.Store(false)
 		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)
-		case len(suspects) < roundSize:
+		default:
 			suspects = append(suspects, n)
 		}
 	}
@@ -278,12 +278,13 @@ func (s *Selector) jittered(d time.Duration, at int64) time.Duration {
 	return time.Duration(float64(d) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1))) //nolint:gosec // a draw, not a number
 }
 
-// begin sends a round: the suspects, if there are any, and two peers to compare them with. Each probe is of burst
-// searches at once.
+// begin sends a round: the suspects, if there are any, roundSize of them at most, and two peers to compare them with. Each
+// probe is of burst searches at once.
 func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int64) []Probe {
 	if len(suspects) == 0 {
 		return dst
 	}
+	suspects = suspects[:min(len(suspects), roundSize)]
 	s.probes.number++
 	via, peers := s.companions(nodes, suspects, at)
 	if via == nil {
@@ -331,7 +332,7 @@ func (s *Selector) companions(nodes, suspects []*Node, at int64) (via *Node, pee
 		case !n.Alive():
 		case !n.serves():
 			ejected = cmp.Or(ejected, n)
-		case !n.fit(at):
+		case !n.usable() || !n.answers(at):
 			unfit = cmp.Or(unfit, n)
 		case slices.Contains(suspects, n):
 			suspect = cmp.Or(suspect, n)
@@ -347,11 +348,6 @@ func (s *Selector) companions(nodes, suspects []*Node, at int64) (via *Node, pee
 		peers = idle[:min(twice, len(idle))]
 	}
 	return cmp.Or(via, suspect, unfit, ejected), peers
-}
-
-// fit reports whether n may coordinate probes, or be compared with.
-func (n *Node) fit(at int64) bool {
-	return n.usable() && n.answers(at)
 }
 
 // ObserveProbe feeds how a probe ended.

@@ -148,8 +148,8 @@ func (c *chaos) choose() {
 		c.checkShard(d, req, copies)
 	}
 	for _, one := range d.order {
-		if one.why == Needed {
-			c.needed[one.node] = c.now
+		if one.Excluded == Needed {
+			c.needed[one.Node] = c.now
 		}
 	}
 	if len(c.owed) < 50 {
@@ -173,7 +173,7 @@ func (c *chaos) checkShard(d *Decision, req Request, copies []int) {
 	require.True(c.t, listed(anyone), "a shard has no copy listed")
 	require.True(c.t, !exists(alive) || listed(alive), "no copy that answers is listed")
 	may := func(n *Node) bool {
-		return alive(n) && (n.usable() || d.candidates[slices.Index(c.nodes, n)].why == Needed)
+		return alive(n) && (n.usable() || d.candidates[slices.Index(c.nodes, n)].Excluded == Needed)
 	}
 	require.True(c.t, !exists(good) || listed(may), "no good copy is listed")
 	if !exists(alive) && d.Reason == FailOpen {
@@ -187,7 +187,7 @@ func (c *chaos) checkShard(d *Decision, req Request, copies []int) {
 func (c *chaos) check() {
 	out := 0
 	for _, n := range c.nodes {
-		if n.health.excluded() || n.health.avoided() {
+		if n.Alive() && (n.health.excluded() || n.health.avoided()) {
 			out++
 		}
 		require.False(c.t, n.NoData && !n.serves() && n.Alive(), "a manager is ejected")

@@ -35,7 +35,7 @@ func (s *Selector) note(r *round) {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
-	if len(f.Probes) > 0 && len(f.Probes) <= maxFindings {
+	if len(f.Probes) > 0 {
 		s.probes.found++
 		if s.probes.findings = append(s.probes.findings, f); len(s.probes.findings) > maxFindings {
 			s.probes.findings = slices.Delete(s.probes.findings, 0, 1)

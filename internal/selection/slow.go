@@ -11,28 +11,28 @@ import (
 // exclude marks the candidates that are not to be listed; those in avoid have failed the search. Without proof none
 // is left out while another is leaving: its searches would go to that one, where it has the other copies.
 func (d *Decision) exclude(avoid []*Node, t turn) {
-	leaving := slices.ContainsFunc(d.order, func(c *candidate) bool { return c.node.leaves(t.at) })
+	leaving := slices.ContainsFunc(d.order, func(c *Candidate) bool { return c.Node.leaves(t.at) })
 	for _, c := range d.order {
-		n := c.node
+		n := c.Node
 		if t.acts {
 			t.s.arrived(n, t.at)
 			t.s.advance(n, t.at)
 		}
 		switch condition := n.health.condition(); {
 		case !n.Alive():
-			c.why = GoneUnreachable
+			c.Excluded = GoneUnreachable
 		case n.in(avoid):
-			c.why = FailedBefore
+			c.Excluded = FailedBefore
 		case n.leaves(t.at):
-			c.why = Leaving
+			c.Excluded = Leaving
 		case condition == Slow:
-			c.why = KeptSlow
+			c.Excluded = KeptSlow
 		case condition == Failing:
-			c.why = KeptFailing
-		case condition == Ramping && t.s.random(t.number, uint64(c.position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
-			c.why = NotItsTurn
+			c.Excluded = KeptFailing
 		case !leaving && (n.health.avoided() || n.owes(t.at)):
-			c.why = Suspected
+			c.Excluded = Suspected
+		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
+			c.Excluded = NotItsTurn
 		}
 	}
 	d.spare(t)
@@ -42,7 +42,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 // carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
-	work             float64 // CPUs that their shard queries keep busy; for [carried.needs]
+	work             float64 // CPUs that their shard queries keep busy
 	rates            float64 // shard queries per ms
 	nodes            float64 // how many they are
 	unknown          bool    // the CPUs of one of them are
@@ -51,6 +51,7 @@ type carried struct {
 // add adds n.
 func (c *carried) add(n *Node) {
 	c.load += n.load()
+	c.work += n.rate.Mean() * n.service.Mean()
 	c.rates += n.rate.Mean()
 	c.processors += n.processors()
 	c.nodes++
@@ -70,7 +71,6 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 		for _, m := range nodes {
 			if m.serves() {
 				c.add(m)
-				c.work += m.rate.Mean() * m.service.Mean()
 			}
 		}
 	}
@@ -88,47 +88,47 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
 // time. A node that would not be missed is no help.
 func (d *Decision) spare(t turn) {
-	if !slices.ContainsFunc(d.order, (*candidate).provedSlow) {
+	if !slices.ContainsFunc(d.order, (*Candidate).provedSlow) {
 		return
 	}
 	var others carried
 	var moved float64
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
-		if service, ok := c.node.service.Value(); ok {
+		if service, ok := c.Node.service.Value(); ok {
 			d.sorted = append(d.sorted, service)
 		}
 		switch {
-		case !c.why.KeepsOut(), c.why == FailedBefore && c.node.usable(): // only this search avoids it
-			others.add(c.node)
-		case State(c.node.polled.Load()) == Fine: // else the others do what it did; one that answers clients while it owes the poll is busy
-			moved += c.node.rate.Mean()
+		case !c.Excluded.KeepsOut(), c.Excluded == FailedBefore && c.Node.usable(): // only this search avoids it
+			others.add(c.Node)
+		case State(c.Node.polled.Load()) == Fine: // else the others do what it did; one that answers clients while it owes the poll is busy
+			moved += c.Node.rate.Mean()
 		}
 	}
 	if others.unknown || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
 		return
 	}
 	for _, c := range d.order {
-		if c.provedSlow() && others.miss(c.node) && State(c.node.polled.Load()) == Fine {
-			c.why = Needed
+		if c.provedSlow() && others.miss(c.Node) && State(c.Node.polled.Load()) == Fine {
+			c.Excluded = Needed
 			if t.acts {
-				raise(&c.node.neededAt, t.at)
+				raise(&c.Node.neededAt, t.at)
 			}
 		}
 	}
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
-func (c *candidate) provedSlow() bool { return c.why == KeptSlow || c.why == Suspected }
+func (c *Candidate) provedSlow() bool { return c.Excluded == KeptSlow || c.Excluded == Suspected }
 
 // suspects finds the candidates whose response time, less what their own queues explain,
 // is above FarFactor times the median plus SlowSlack.
 func (d *Decision) suspects(t turn) {
-	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
+	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
 		var known bool
-		if c.unqueued, known = c.node.unqueued(t.at); known && !c.node.health.excluded() {
-			d.sorted = append(d.sorted, c.unqueued)
+		if c.Unqueued, known = c.Node.unqueued(t.at); known && !c.Node.health.excluded() {
+			d.sorted = append(d.sorted, c.Unqueued)
 		}
 	}
 	if len(d.sorted) <= 1 {
@@ -136,9 +136,9 @@ func (d *Decision) suspects(t turn) {
 	}
 	d.limit = FarFactor*stats.Median(d.sorted) + SlowSlack
 	for _, c := range d.order {
-		n, over := c.node, c.unqueued >= d.limit
-		if over && c.why == NotExcluded {
-			c.why = OverLimit
+		n, over := c.Node, c.Unqueued >= d.limit
+		if over && c.Excluded == NotExcluded {
+			c.Excluded = OverLimit
 		}
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
@@ -192,8 +192,8 @@ func (n *Node) wait(service float64, at int64) float64 {
 // troubled reports whether some candidate is not to be listed that the engine would wait
 // for. Of a node that fails at once, or cannot be reached, it asks the next copy.
 func (d *Decision) troubled() bool {
-	return slices.ContainsFunc(d.order, func(c *candidate) bool {
-		return c.slow() && !c.node.failsAtOnce()
+	return slices.ContainsFunc(d.order, func(c *Candidate) bool {
+		return c.slow() && !c.Node.failsAtOnce()
 	})
 }
 
@@ -222,14 +222,14 @@ func (d *Decision) gains(at int64) bool {
 	var used, full bool     // a node is listed that probes speak against, or that rejects some of what it is sent
 	var silent bool         // one that answers nothing is left out
 	for _, c := range d.order {
-		n := c.node
+		n := c.Node
 		switch {
-		case c.listed && c.provedSlow():
+		case c.Listed && c.provedSlow():
 			used = true
 		case c.out() || n.failsAtOnce():
-		case c.listed:
+		case c.Listed:
 			waits, full = max(waits, n.queued(at)), full || n.rejects(at)
-		case c.why == Leaving:
+		case c.Excluded == Leaving:
 			return true
 		case c.slow():
 			left = max(left, n.takes(at))
@@ -247,7 +247,7 @@ func (n *Node) failsAtOnce() bool {
 // takes returns how long (ms) an excluded node takes, by the worst that is known: ProbeTimeout or more, if it answers
 // nothing.
 func (n *Node) takes(at int64) float64 {
-	ms := max(n.longerOf(n.rankExcluded(at)), n.probe.awaited(at))
+	ms := max(n.response.Mean(), n.rankExcluded(at), n.probe.awaited(at))
 	if n.answersNothing(at) {
 		ms = max(ms, millis(ProbeTimeout))
 	}
@@ -267,8 +267,8 @@ func (n *Node) answersNothing(at int64) bool {
 func (d *Decision) seesLittle() bool {
 	var own, all float64
 	for _, c := range d.order {
-		own += c.node.own.Mean()
-		all += c.node.rate.Mean()
+		own += c.Node.own.Mean()
+		all += c.Node.rate.Mean()
 	}
 	return twice*own < all
 }

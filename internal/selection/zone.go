@@ -11,12 +11,15 @@ func (d *Decision) locate(zone string) {
 	}
 	local := false
 	for _, c := range d.order {
-		c.remote = c.node.Zone != zone
+		c.remote = c.Node.Zone != zone
 		d.remote = d.remote || c.remote
 		local = local || !c.remote
 	}
 	d.remote = d.remote && local
 }
+
+// Zoned reports whether some of the copies are in this client's zone, and some are not.
+func (d *Decision) Zoned() bool { return d.remote }
 
 // staysLocal reports whether a shard is to be served in this client's zone: it has
 // a copy there that fits, and the best of those elsewhere that do does
@@ -28,9 +31,9 @@ func (d *Decision) staysLocal(copies []int, may fitness, factor float64) bool {
 		switch {
 		case !may.fits(c):
 		case c.remote:
-			remote = min(remote, c.rank)
+			remote = min(remote, c.Rank)
 		default:
-			local = min(local, c.rank)
+			local = min(local, c.Rank)
 		}
 	}
 	return !math.IsInf(local, 1) && local <= factor*remote+noise

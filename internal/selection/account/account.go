@@ -22,9 +22,21 @@ type Account struct {
 	Median *float64 `json:"median_ms"`
 	// Candidates are the nodes with a copy: those that something speaks against, then
 	// by rank.
-	Candidates []selection.Candidate `json:"candidates"`
+	Candidates []Candidate `json:"candidates"`
 	// Omitted is how many candidates there were beyond those shown.
 	Omitted int `json:"candidates_omitted,omitempty"`
+}
+
+// Candidate is a candidate as an operator reads it.
+type Candidate struct {
+	Name string `json:"node"`
+	ID   string `json:"node_id"`
+	// Candidate is as it was decided; Excluded is the verdict on its copies.
+	selection.Candidate
+	// QueueEstimate is q̂ = 1 + outstanding × clients + queue.
+	QueueEstimate float64 `json:"queue_estimate"`
+	// Why says in words what Excluded does.
+	Why string `json:"why,omitempty"`
 }
 
 // subject is what an account is made of.
@@ -32,26 +44,27 @@ type subject struct {
 	s     *selection.Selector
 	d     *selection.Decision
 	req   selection.Request
-	nodes []selection.Candidate // by position
+	nodes []Candidate // by position
 	now   time.Time
 }
 
 // Of describes d as it was decided for req, with at most so many candidates. What was
 // measured is as of then; why a node is left out is what is known now.
 func Of(s *selection.Selector, d *selection.Decision, req selection.Request, most int, now time.Time) Account {
-	a, about := Account{Reason: d.Reason}, subject{s, d, req, s.Candidates(d), now}
+	a, about := Account{Reason: d.Reason}, subject{s, d, req, make([]Candidate, len(d.Candidates())), now}
 	if limit, ok := d.Limit(); ok {
 		median := (limit - selection.SlowSlack) / selection.FarFactor
 		a.Limit, a.Median = &limit, &median
 	}
 	copies := about.firstShards()
-	for i := range about.nodes {
+	for i, was := range d.Candidates() {
 		c := &about.nodes[i]
+		*c = Candidate{Name: was.Node.Name, ID: was.Node.ID, Candidate: *was, QueueEstimate: s.QueueEstimate(was.Parts)}
 		c.Excluded = s.Verdict(d, copies[c.Position], c.Position)
 		c.Why = about.why(c)
 	}
 	a.Candidates = slices.Clone(about.nodes)
-	slices.SortStableFunc(a.Candidates, func(x, y selection.Candidate) int {
+	slices.SortStableFunc(a.Candidates, func(x, y Candidate) int {
 		return cmp.Or(cmp.Compare(weight(y), weight(x)), cmp.Compare(x.Rank, y.Rank))
 	})
 	a.Summary = about.summary(a)
@@ -63,7 +76,7 @@ func Of(s *selection.Selector, d *selection.Decision, req selection.Request, mos
 }
 
 // weight puts candidates that something speaks against first.
-func weight(c selection.Candidate) int {
+func weight(c Candidate) int {
 	switch {
 	case c.Excluded.KeepsOut():
 		return 2

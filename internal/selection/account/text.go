@@ -9,9 +9,9 @@ import (
 )
 
 // why says in words what speaks against a candidate, empty if nothing does.
-func (about subject) why(c *selection.Candidate) string {
+func (about subject) why(c *Candidate) string {
 	var text string
-	f := about.s.Figures(c.Of, about.now)
+	f := about.s.Figures(c.Node, about.now)
 	switch c.Excluded {
 	case selection.NotExcluded:
 		return ""
@@ -69,10 +69,10 @@ func leaving(f selection.Figures) string {
 	return "it is about to leave: the cluster is told of its " + f.Leaving
 }
 
-func (about subject) overLimit(c *selection.Candidate) string {
+func (about subject) overLimit(c *Candidate) string {
 	limit, _ := about.d.Limit()
 	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
-		c.Parts.ResponseTime, c.Unqueued, limit)
+		c.ResponseTime, c.Unqueued, limit)
 }
 
 // evidence says what a node is known by to be in its state.
@@ -95,7 +95,7 @@ func (about subject) summary(a Account) string {
 	case selection.Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case selection.NoStatistics:
-		return "No time is known of any node with a copy yet, so all are equal. " + a.keptOut()
+		return "No service time is known of any node with a copy yet, so all are equal. " + a.keptOut()
 	case selection.FailOpen:
 		return "Every copy of some shard is on a node that should be kept out, so all its copies are listed. " + a.keptOut()
 	case selection.Affinity:
@@ -109,10 +109,6 @@ func (about subject) summary(a Account) string {
 
 // occasion says why nodes are listed at all rather than the engine let choose.
 func (about subject) occasion() string {
-	local, remote := false, false
-	for _, n := range about.nodes {
-		local, remote = local || !n.Remote, remote || n.Remote
-	}
 	switch {
 	case about.d.Expects():
 		return "as a node that has left is expected back, or one that has joined is expected to get copies, and would be cold"
@@ -122,16 +118,16 @@ func (about subject) occasion() string {
 		return "as such requests always are"
 	case about.req.Sticky:
 		return "as the target sticks to its copies"
-	case local && remote:
+	case about.d.Zoned():
 		return "as the engine does not know sidestep's own zone"
 	}
 	for _, n := range about.nodes {
-		f := about.s.Figures(n.Of, about.now)
+		f := about.s.Figures(n.Node, about.now)
 		switch {
 		case n.Excluded.KeepsOut():
-			return "as " + n.Node + " is to be kept out"
+			return "as " + n.Name + " is to be kept out"
 		case f.Proved != selection.Fine:
-			return "as " + n.Node + " is " + f.State
+			return "as " + n.Name + " is " + f.State
 		}
 	}
 	return "as copies differ"
@@ -141,7 +137,7 @@ func (about subject) occasion() string {
 func (a Account) calm() string {
 	for _, c := range a.Candidates {
 		if c.Excluded == selection.KeptFailing {
-			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
+			return "nobody is slow, and where " + c.Name + " fails, at once, the next copy is asked"
 		}
 	}
 	return "no node stands out"
@@ -151,7 +147,7 @@ func (a Account) calm() string {
 func (a Account) noGain() string {
 	for _, c := range a.Candidates {
 		if c.Excluded.KeepsOut() && c.Excluded != selection.KeptFailing && c.Excluded != selection.GoneUnreachable {
-			return c.Node + " should be kept out, but a list would be no better: it would have to use this node, or another slow one, or nodes with long queues, and the engine uses those less, for each shard."
+			return c.Name + " should be kept out, but a list would be no better: it would have to use this node, or another slow one, or nodes with long queues, and the engine uses those less, for each shard."
 		}
 	}
 	return "no list would be better."
@@ -173,12 +169,12 @@ func (a Account) nearest() string {
 	if worst < 0 {
 		return rule
 	}
-	return fmt.Sprintf("%s The slowest is %s with %.1f ms.", rule, a.Candidates[worst].Node, a.Candidates[worst].Unqueued)
+	return fmt.Sprintf("%s The slowest is %s with %.1f ms.", rule, a.Candidates[worst].Name, a.Candidates[worst].Unqueued)
 }
 
 // best names the copy that is listed and the best of the others.
 func (a Account) best() string {
-	var listed, next *selection.Candidate
+	var listed, next *Candidate
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
 		switch {
@@ -191,11 +187,11 @@ func (a Account) best() string {
 	if listed == nil {
 		return "none"
 	}
-	text := fmt.Sprintf("%s, rank %.1f", listed.Node, listed.Rank)
+	text := fmt.Sprintf("%s, rank %.1f", listed.Name, listed.Rank)
 	if next == nil {
 		return text
 	}
-	return fmt.Sprintf("%s; %s has %.1f: %s", text, next.Node, next.Rank, next.Why)
+	return fmt.Sprintf("%s; %s has %.1f: %s", text, next.Name, next.Rank, next.Why)
 }
 
 // maxNamed is how many nodes a summary names.
@@ -208,9 +204,9 @@ func (a Account) keptOut() string {
 		switch {
 		case !c.Excluded.KeepsOut():
 		case c.Listed:
-			needed = append(needed, c.Node)
+			needed = append(needed, c.Name)
 		default:
-			left = append(left, c.Node+": "+c.Why)
+			left = append(left, c.Name+": "+c.Why)
 		}
 	}
 	text := "No node is left out."

@@ -1,0 +1,276 @@
+package selection
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// storm is all that may be told to a selector, by lot, from itself and from another one.
+type storm struct {
+	s     *Selector
+	nodes []*Node
+	data  int
+	r     *rand.Rand
+	now   time.Duration
+	bad   []float64
+	owed  []*Decision
+	sent  []Probe
+	other *Selector
+	asked []Asking
+	told  int64
+}
+
+func newStorm(t *testing.T, seed uint64) *storm {
+	r := rand.New(rand.NewPCG(seed, 2))
+	w := &storm{r: r, data: 2 + r.IntN(7), other: New(Options{Seed: seed + 1000, Epoch: epoch})}
+	w.s, w.nodes = withManagers(t, w.data, r.IntN(4))
+	for range w.nodes {
+		w.bad = append(w.bad, r.Float64()*r.Float64())
+	}
+	w.other.Update(infosOf(w.nodes), epoch)
+	return w
+}
+
+// badly is how a probe of a bad node ends.
+func (w *storm) badly() ProbeOutcome {
+	return []ProbeOutcome{{Took: ProbeTimeout, Failed: true}, {Failed: true}, {Took: 400 * time.Millisecond}, {Unfit: true}}[w.r.IntN(4)]
+}
+
+func (w *storm) index(n *Node) int { return slices.IndexFunc(w.nodes, n.Same) }
+
+func (w *storm) isBad(n *Node) bool {
+	i := w.index(n)
+	return i >= 0 && w.r.Float64() < w.bad[i]
+}
+
+func (w *storm) poll(i int) {
+	p := Poll{
+		State: Fine, Took: time.Duration(w.r.Int64N(1e9)), Queue: w.r.ExpFloat64() * 5, Queries: w.r.Int64N(500), Elapsed: time.Second,
+		ServiceTime: time.Duration(w.r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
+	}
+	if w.r.Float64() < w.bad[i] {
+		p.State = []State{Unresponsive, Unresponsive, Unknown, Unreachable}[w.r.IntN(4)]
+	}
+	if w.r.IntN(30) == 0 {
+		p.Rejected = w.r.Float64()
+	}
+	for j, n := range w.nodes[:w.data] {
+		p.Coordinated[n.ID] = Seen{Now: time.Duration(w.r.ExpFloat64() * 5e6 * (1 + 50*w.bad[j]))}
+	}
+	w.s.ObservePoll(w.nodes[i].ID, p, at(w.now))
+}
+
+func (w *storm) settle() {
+	if len(w.owed) == 0 {
+		return
+	}
+	i := w.r.IntN(len(w.owed))
+	d := w.owed[i]
+	w.owed = slices.Delete(w.owed, i, i+1)
+	n := d.Nodes[w.r.IntN(len(d.Nodes))]
+	took := time.Duration(w.r.ExpFloat64() * 2e7)
+	if w.isBad(n) {
+		w.s.Blame([]*Node{n}, "", at(w.now))
+	} else {
+		w.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(w.now))
+		w.s.Heard(d.Coordinator, at(w.now))
+	}
+	d.Release()
+}
+
+func (w *storm) probe() {
+	w.sent = append(w.sent, w.s.Probes(nil, at(w.now))...)
+	w.sent = slices.DeleteFunc(w.sent, func(p Probe) bool {
+		bad := w.isBad(p.Node)
+		if bad && w.r.IntN(4) > 0 {
+			return false // not yet
+		}
+		o := ProbeOutcome{Took: time.Duration(w.r.Int64N(int64(5 * time.Millisecond)))}
+		if bad {
+			o = w.badly()
+		}
+		w.s.ObserveProbe(p, o, at(w.now))
+		return true
+	})
+}
+
+func (w *storm) choose() {
+	req := Request{Nodes: w.nodes, Shards: randomShards(w.r, w.data), Outliers: w.r.IntN(2) == 0}
+	if w.r.IntN(10) == 0 {
+		req.Avoid = w.nodes[:1]
+	}
+	d := &Decision{}
+	w.s.Choose(d, req, at(w.now))
+	if len(w.owed) < 50 {
+		w.s.Acquire(d, 1, at(w.now))
+		w.owed = append(w.owed, d)
+	}
+}
+
+func (w *storm) step() {
+	w.now += time.Duration(w.r.Int64N(int64(30 * time.Millisecond)))
+	switch w.r.IntN(16) {
+	case 0, 1:
+		w.poll(w.r.IntN(len(w.nodes)))
+	case 2:
+		w.settle()
+	case 3:
+		if w.r.IntN(10) == 0 {
+			w.s.MarkUnreachable(w.nodes[w.r.IntN(len(w.nodes))], "refused", at(w.now))
+		}
+	case 4:
+		if len(w.owed) > 0 {
+			w.s.Suspect(w.owed[w.r.IntN(len(w.owed))], at(w.now))
+		}
+	case 5:
+		w.bad[w.r.IntN(len(w.bad))] = w.r.Float64() * w.r.Float64()
+	case 6, 7:
+		w.probe()
+	case 8:
+		if len(w.owed) > 0 {
+			w.asked = w.s.Ask(w.asked, w.owed[w.r.IntN(len(w.owed))], at(w.now))
+		}
+	case 9:
+		if len(w.asked) > 0 {
+			i := w.r.IntN(len(w.asked))
+			w.s.Asked(w.asked[i], w.r.IntN(2) == 0, at(w.now))
+			w.asked = slices.Delete(w.asked, i, i+1)
+		}
+		if len(w.owed) > 0 {
+			w.s.Silent(w.owed[w.r.IntN(len(w.owed))], at(w.now))
+		}
+	case 10:
+		w.toldBy()
+	case 11:
+		if w.r.IntN(20) == 0 {
+			w.s.Leave(w.nodes[w.r.IntN(len(w.nodes))], at(w.now+time.Duration(w.r.Int64N(1e10))))
+		}
+		if w.r.IntN(20) == 0 {
+			w.s.Permitted()
+		}
+	case 12:
+		w.quota(w.r.IntN(w.data))
+	case 13:
+		w.member()
+	default:
+		w.choose()
+	}
+}
+
+// member changes a node, or has it away for a moment.
+func (w *storm) member() {
+	if w.r.IntN(20) > 0 {
+		return
+	}
+	infos := infosOf(w.nodes)
+	i := w.r.IntN(len(infos))
+	if w.r.IntN(2) == 0 {
+		infos[i].Processors = 1 + w.r.IntN(4)
+	} else {
+		w.s.Update(slices.Concat(infos[:i], infos[i+1:]), at(w.now))
+		w.other.Update(slices.Concat(infos[:i], infos[i+1:]), at(w.now))
+	}
+	w.nodes = w.s.Update(infos, at(w.now))
+	w.other.Update(infos, at(w.now))
+}
+
+// quota has a node tell of a CPU quota.
+func (w *storm) quota(i int) {
+	p := Poll{State: Fine, Took: time.Millisecond, Queries: w.r.Int64N(500), Elapsed: time.Second, Quota: 0.05 + w.r.Float64(), Used: w.r.Float64(), Queue: float64(w.r.IntN(3))}
+	if w.r.IntN(2) == 0 {
+		p.Throttled = 100 * time.Millisecond
+	}
+	w.s.ObservePoll(w.nodes[i].ID, p, at(w.now))
+}
+
+// toldBy has the other one probe, and tells what it found.
+func (w *storm) toldBy() {
+	w.other.Suspected(w.s.Suspects(nil, at(w.now)), at(w.now))
+	for _, p := range w.other.Probes(nil, at(w.now)) {
+		o := ProbeOutcome{Took: time.Duration(w.r.Int64N(int64(5 * time.Millisecond)))}
+		if w.r.IntN(4) == 0 {
+			o = w.badly()
+		}
+		w.other.ObserveProbe(p, o, at(w.now))
+	}
+	for _, f := range w.other.Findings(w.told) {
+		w.told = f.Number
+		w.s.TakeIn(f, at(w.now))
+	}
+}
+
+// calm ends what is under way, and has all go well for as long as any ejection lasts; told: the other one probes.
+func (w *storm) calm(told bool) {
+	for _, d := range w.owed {
+		d.Release()
+	}
+	for _, p := range w.sent {
+		w.s.ObserveProbe(p, w.badly(), at(w.now))
+	}
+	for _, a := range w.asked {
+		w.s.Asked(a, false, at(w.now))
+	}
+	for end := w.now + 3*time.Minute; w.now < end; w.now += 200 * time.Millisecond {
+		for _, n := range w.nodes {
+			p := Poll{State: Fine, Took: time.Millisecond, Queries: 20, Elapsed: 200 * time.Millisecond, ServiceTime: 3 * time.Millisecond, Coordinated: map[string]Seen{}}
+			for _, m := range w.nodes[:w.data] {
+				p.Coordinated[m.ID] = Seen{Now: 5 * time.Millisecond}
+			}
+			w.s.ObservePoll(n.ID, p, at(w.now))
+			w.other.ObservePoll(n.ID, p, at(w.now))
+		}
+		if told {
+			w.toldWell()
+		}
+		for _, p := range w.s.Probes(nil, at(w.now)) {
+			w.s.ObserveProbe(p, ProbeOutcome{Took: 2 * time.Millisecond}, at(w.now+2*time.Millisecond))
+		}
+		d := &Decision{}
+		w.s.Choose(d, Request{Nodes: w.nodes, Shards: ring(w.data, 2, w.data), Outliers: true}, at(w.now))
+		w.s.Acquire(d, 1, at(w.now))
+		w.s.Observe(d, Outcome{ResponseTime: 6 * time.Millisecond, Took: 5 * time.Millisecond, HasTook: true}, at(w.now+6*time.Millisecond))
+		d.Release()
+	}
+}
+
+func (w *storm) toldWell() {
+	w.other.Suspected(w.s.Suspects(nil, at(w.now)), at(w.now))
+	for _, p := range w.other.Probes(nil, at(w.now)) {
+		w.other.ObserveProbe(p, ProbeOutcome{Took: 2 * time.Millisecond}, at(w.now+2*time.Millisecond))
+	}
+	for _, f := range w.other.Findings(w.told) {
+		w.told = f.Number
+		w.s.TakeIn(f, at(w.now+3*time.Millisecond))
+	}
+}
+
+// Whatever has happened, when all is well again every node is used as any other, and nothing is left over.
+func TestAfterAStormAllIsAsBefore(t *testing.T) {
+	for seed := range uint64(10) {
+		for _, told := range []bool{false, true} {
+			w := newStorm(t, seed)
+			for range 2000 {
+				w.step()
+			}
+			w.calm(told)
+			for _, n := range w.nodes {
+				require.Equal(t, Fine, n.State(), "seed %d, %s", seed, n.Name)
+				require.True(t, n.usable(), "seed %d, %s: avoided", seed, n.Name)
+				require.False(t, n.owes(w.s.since(at(w.now))))
+				require.Zero(t, n.Outstanding(), "seed %d", seed)
+				require.Zero(t, n.coordinating.Load(), "seed %d", seed)
+				require.Zero(t, n.probe.inFlight, "seed %d, %s", seed, n.Name)
+				require.Zero(t, n.probe.overdue.Load(), "seed %d, %s", seed, n.Name)
+				require.Zero(t, n.probe.against.Load(), "seed %d, %s", seed, n.Name)
+				require.False(t, n.probe.wanted.Load(), "seed %d, %s", seed, n.Name)
+			}
+			d := &Decision{}
+			w.s.Preview(d, Request{Nodes: w.nodes, Shards: ring(w.data, 2, w.data), Outliers: true}, at(w.now))
+			require.Equal(t, NoOutlier, d.Reason, "seed %d", seed)
+		}
+	}
+}
