@@ -238,11 +238,7 @@ func (c *Cluster) ResetToxics(ctx context.Context) error {
 	if !c.options.Proxied {
 		return nil
 	}
-	var errs []error
-	for _, node := range c.Nodes {
-		errs = append(errs, node.ResetToxics(ctx))
-	}
-	return errors.Join(errs...)
+	return c.Each(func(n *Node) error { return n.ResetToxics(ctx) })
 }
 
 // Stop kills all nodes, waits until they are gone and removes their files.
