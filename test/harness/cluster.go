@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -261,16 +260,11 @@ func (c *Cluster) StopKeepingLogs() error {
 }
 
 func (c *Cluster) kill() {
-	var wg sync.WaitGroup
-	for _, node := range c.Nodes {
-		wg.Go(func() {
-			node.kill()
-			node.closeProxies()
-			// Nothing is left in the group, and nothing depends on its end.
-			_ = node.UnlimitCPU()
-		})
-	}
-	wg.Wait()
+	_ = c.Each(func(node *Node) error {
+		node.kill()
+		node.closeProxies()
+		return node.UnlimitCPU() // nothing is left in the group, and nothing depends on its end
+	})
 	c.client.CloseIdleConnections()
 }
 
