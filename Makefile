@@ -89,8 +89,8 @@ ci: test ## what must pass before a change is taken: check and test
 tools:
 	@$(MAKE) --no-print-directory -j1 clients prometheus page-tools
 
-# Most tests of these have one goroutine: the race detector has nothing to watch
-# there and makes them ten times as long. It watches those in which several run at once.
+# Most tests of these have one goroutine, or several that share nothing that changes: the race detector has
+# nothing to watch there and makes them ten times as long. It watches the others.
 SINGLE   = sidestep/internal/sim/lab sidestep/internal/bulk sidestep/internal/selection
 PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeForConcurrentUse|EveryLeaseReturnedMeansNothingOutstanding)
 

@@ -44,7 +44,7 @@ func (s *Stage) table(t *testing.T, contenders ...*contender) {
 	}
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond)) }
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", harness.Milliseconds(d)) }
 
 // measure lets the contenders take turns, so that noise of the machine hits all
 // alike.

@@ -81,22 +81,11 @@ func (s *Stage) Confine(ctx context.Context) error {
 	if err := s.chooseVictims(ctx); err != nil {
 		return err
 	}
-	for _, n := range s.Cluster.Nodes {
-		if err := s.confine(n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Cluster.Each(s.confine)
 }
 
 // Release gives the nodes all the CPU there is.
-func (s *Stage) Release() error {
-	var errs []error
-	for _, n := range s.Cluster.Nodes {
-		errs = append(errs, n.UnlimitCPU())
-	}
-	return errors.Join(errs...)
-}
+func (s *Stage) Release() error { return s.Cluster.Each((*harness.Node).UnlimitCPU) }
 
 func (s *Stage) confine(n *harness.Node) error { return n.LimitCPU(container) }
 

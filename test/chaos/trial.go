@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,8 +125,7 @@ func (t *Trial) String() string {
 		if f.Err != nil {
 			said = f.Err.Error()
 		}
-		others := slices.Clone(f.Others)
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", f.Surface, after(f.Node), after(f.Cause), said, strings.Join(others, ", "))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", f.Surface, after(f.Node), after(f.Cause), said, strings.Join(f.Others, ", "))
 	}
 	// A strings.Builder takes everything.
 	_ = w.Flush()
@@ -155,6 +153,4 @@ func after(d time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-func millis(d time.Duration) string {
-	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
-}
+func millis(d time.Duration) string { return fmt.Sprintf("%.0f ms", harness.Milliseconds(d)) }

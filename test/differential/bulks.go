@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -303,5 +302,5 @@ func (s *stage) documents(ctx context.Context, sideName, name string) ([]string,
 		path, body = "/_search/scroll", object{"scroll": "1m", "scroll_id": page.ScrollID}
 	}
 	slices.Sort(all)
-	return all, errors.Join(ctx.Err())
+	return all, ctx.Err()
 }

@@ -24,7 +24,7 @@ func (never) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestWaitGreenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := &Node{Name: "node-1", DirectURL: "http://127.0.0.1:1", process: &process{pid: 1, gone: make(chan struct{})}}
+		node := &Node{Name: "node-1", DirectURL: "http://127.0.0.1:1", process: &Process{PID: 1, gone: make(chan struct{})}}
 		c := &Cluster{Nodes: []*Node{node}, client: &http.Client{Transport: never{}}}
 		began := time.Now()
 		err := c.WaitGreen(t.Context(), "products")

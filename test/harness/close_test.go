@@ -18,7 +18,7 @@ func TestCloseFailsWhereSidestepDoes(t *testing.T) {
 		failed string
 	}{
 		"well":     {"level=INFO msg=stopping", 0, ""},
-		"crashed":  {"level=INFO msg=stopping", 2, "exit status 2"},
+		"crashed":  {"level=INFO msg=stopping", 2, "stop sidestep: exit status 2"},
 		"panicked": {"http: panic serving 127.0.0.1:1: no such thing", 0, "log of sidestep: http: panic serving 127.0.0.1:1: no such thing"},
 	} {
 		t.Run(name, func(t *testing.T) {

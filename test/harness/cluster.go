@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -238,11 +237,7 @@ func (c *Cluster) ResetToxics(ctx context.Context) error {
 	if !c.options.Proxied {
 		return nil
 	}
-	var errs []error
-	for _, node := range c.Nodes {
-		errs = append(errs, node.ResetToxics(ctx))
-	}
-	return errors.Join(errs...)
+	return c.Each(func(n *Node) error { return n.ResetToxics(ctx) })
 }
 
 // Stop kills all nodes, waits until they are gone and removes their files.
@@ -265,16 +260,11 @@ func (c *Cluster) StopKeepingLogs() error {
 }
 
 func (c *Cluster) kill() {
-	var wg sync.WaitGroup
-	for _, node := range c.Nodes {
-		wg.Go(func() {
-			node.kill()
-			node.closeProxies()
-			// Nothing is left in the group, and nothing depends on its end.
-			_ = node.UnlimitCPU()
-		})
-	}
-	wg.Wait()
+	_ = c.Each(func(node *Node) error {
+		node.kill()
+		node.closeProxies()
+		return node.UnlimitCPU() // nothing is left in the group, and nothing depends on its end
+	})
 	c.client.CloseIdleConnections()
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 )
 
@@ -87,13 +86,7 @@ func (c *Cluster) CreateIndex(ctx context.Context, index Index) error {
 
 // createIndices creates indices side by side: with each one waits for the nodes most of the time.
 func (c *Cluster) createIndices(ctx context.Context, indices []Index) error {
-	var wg sync.WaitGroup
-	failures := make([]error, len(indices))
-	for i, index := range indices {
-		wg.Go(func() { failures[i] = c.CreateIndex(ctx, index) })
-	}
-	wg.Wait()
-	return errors.Join(failures...)
+	return atOnce(indices, func(_ int, index Index) error { return c.CreateIndex(ctx, index) })
 }
 
 type document struct {
@@ -144,20 +137,14 @@ func (c *Cluster) bulk(ctx context.Context, index Index, from, to int, random *r
 func (c *Cluster) Warm(ctx context.Context, index string, duration time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
-	var wg sync.WaitGroup
-	failures := make([]error, len(c.Nodes))
-	for i, node := range c.Nodes {
-		wg.Go(func() {
-			for search := i; ctx.Err() == nil; search += len(c.Nodes) {
-				if err := c.search(ctx, node, Search(index, search)); err != nil && ctx.Err() == nil {
-					failures[i] = fmt.Errorf("warm %s: %w", node.Name, err)
-					return
-				}
+	return atOnce(c.Nodes, func(i int, node *Node) error {
+		for search := i; ctx.Err() == nil; search += len(c.Nodes) {
+			if err := c.search(ctx, node, Search(index, search)); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("warm %s: %w", node.Name, err)
 			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(failures...)
+		}
+		return nil
+	})
 }
 
 func (c *Cluster) search(ctx context.Context, node *Node, search *http.Request) error {

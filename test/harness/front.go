@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -59,9 +60,8 @@ type Front struct {
 	AdminURL string
 	LogPath  string
 
-	cmd    *exec.Cmd
-	gone   chan error
-	client *http.Client
+	process *Process
+	client  *http.Client
 }
 
 // started matches the addresses in the line that says that both listeners are bound.
@@ -78,17 +78,12 @@ func StartFront(ctx context.Context, binary string, upstreams []string, flags ..
 	arguments := append([]string{
 		"--upstream", strings.Join(upstreams, ","), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 	}, flags...)
-	f := &Front{
-		LogPath: log.Name(), gone: make(chan error, 1),
-		cmd:    exec.Command(binary, arguments...), //nolint:noctx // it lives until Stop
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}},
+	f := &Front{LogPath: log.Name(), client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}
+	cmd := exec.Command(binary, arguments...) //nolint:noctx // it lives until Stop
+	cmd.Stdout, cmd.Stderr = log, log
+	if f.process, err = StartProcess(cmd); err != nil {
+		return nil, errors.Join(err, os.Remove(f.LogPath))
 	}
-	f.cmd.Stdout, f.cmd.Stderr = log, log
-	f.cmd.SysProcAttr = ProcessAttributes(nil)
-	if err := f.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start sidestep: %w", err), os.Remove(f.LogPath))
-	}
-	go func() { f.gone <- f.cmd.Wait() }()
 	if err := f.awaitStart(ctx); err != nil { // which has all that is in the log
 		return nil, errors.Join(err, f.Stop(), os.Remove(f.LogPath))
 	}
@@ -108,9 +103,8 @@ func (f *Front) awaitStart(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case err := <-f.gone:
-			f.gone <- err
-			return fmt.Errorf("sidestep ended at once: %w: %s", err, log)
+		case <-f.process.gone:
+			return fmt.Errorf("sidestep ended at once: %w: %s", f.process.err, log)
 		case <-ctx.Done():
 			return fmt.Errorf("start sidestep: %w: %s", ctx.Err(), log)
 		case <-time.After(20 * time.Millisecond):
@@ -251,17 +245,11 @@ func matches(series *dto.Metric, labels map[string]string) bool {
 // Stop ends sidestep as an operator at a terminal would (SIGINT) and waits; after 15 s it is killed.
 func (f *Front) Stop() error {
 	defer f.client.CloseIdleConnections()
-	if err := f.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := f.process.End(syscall.SIGINT, 15*time.Second); err != nil {
 		return fmt.Errorf("stop sidestep: %w", err)
 	}
-	select {
-	case err := <-f.gone:
-		f.gone <- err
-		return err
-	case <-time.After(15 * time.Second):
-		return errors.Join(errors.New("sidestep did not stop within 15 s"), f.cmd.Process.Kill())
-	}
+	return nil
 }
 
 // PID returns the number of the process.
-func (f *Front) PID() int { return f.cmd.Process.Pid }
+func (f *Front) PID() int { return f.process.PID }

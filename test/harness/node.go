@@ -32,14 +32,7 @@ type Node struct {
 	launch                  launcher
 
 	mu      sync.Mutex
-	process *process
-}
-
-// process is one life of a node.
-type process struct {
-	pid  int
-	gone chan struct{} // closed when the process has ended
-	err  error         // why; to be read after gone is closed
+	process *Process // its latest life
 }
 
 func newNode(name string, launch launcher) (*Node, error) {
@@ -108,19 +101,13 @@ func (n *Node) start() error {
 	cmd.Env = n.launch.environment(n)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = ProcessAttributes(n.launch.owner)
-	if err := cmd.Start(); err != nil {
+	if n.process, err = StartProcess(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", n.Name, err)
 	}
-	p := &process{pid: cmd.Process.Pid, gone: make(chan struct{})}
-	go func() {
-		p.err = cmd.Wait()
-		close(p.gone)
-	}()
-	n.process = p
 	return nil
 }
 
-func (n *Node) current() *process {
+func (n *Node) current() *Process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
@@ -133,25 +120,16 @@ func (n *Node) PID() int {
 	if p == nil || p.ended() {
 		return 0
 	}
-	return p.pid
-}
-
-func (p *process) ended() bool {
-	select {
-	case <-p.gone:
-		return true
-	default:
-		return false
-	}
+	return p.PID
 }
 
 // signal sends a signal to the node's process group.
 func (n *Node) signal(signal syscall.Signal) error {
 	p := n.current()
-	if p == nil || p.ended() {
+	if p == nil {
 		return fmt.Errorf("send %s to %s: it does not run", signal, n.Name)
 	}
-	if err := syscall.Kill(-p.pid, signal); err != nil {
+	if err := p.signal(signal); err != nil {
 		return fmt.Errorf("send %s to %s: %w", signal, n.Name, err)
 	}
 	return nil
@@ -180,7 +158,7 @@ func (n *Node) kill() { _ = n.end() }
 func (n *Node) end() error {
 	var processes []machine.Process
 	if p := n.current(); p != nil {
-		processes, _ = processGroup(p.pid) // without them the sockets stay
+		processes, _ = processGroup(p.PID) // without them the sockets stay
 	}
 	if err := n.signal(syscall.SIGKILL); err != nil {
 		return err

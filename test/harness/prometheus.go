@@ -21,10 +21,9 @@ import (
 type Prometheus struct {
 	URL string
 
-	dir    string
-	cmd    *exec.Cmd
-	gone   chan struct{} // closed when it has ended
-	client *http.Client
+	dir     string
+	process *Process
+	client  *http.Client
 }
 
 // StartPrometheus starts one and returns when it answers. root is the folder of the repository; files are
@@ -66,16 +65,13 @@ func StartPrometheus(ctx context.Context, root, config string, files map[string]
 	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(p.dir, "data"),
 		"--web.listen-address="+address, "--log.level=warn")
 	cmd.Stdout, cmd.Stderr = said, said
-	cmd.SysProcAttr = ProcessAttributes(nil)
-	if err := cmd.Start(); err != nil {
+	if p.process, err = StartProcess(cmd); err != nil {
 		return nil, err
 	}
-	p.cmd, p.gone = cmd, make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	go func() {
-		_ = cmd.Wait() // what it has said tells more
-		close(p.gone)
+		<-p.process.gone // what it has said tells more
 		cancel()
 	}()
 	return p, Await(ctx, 100*time.Millisecond, func() error {
@@ -127,16 +123,8 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from time.Time, ste
 // Stop ends it and removes its files.
 func (p *Prometheus) Stop() error {
 	p.client.CloseIdleConnections()
-	if p.cmd != nil {
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return fmt.Errorf("stop Prometheus: %w", err)
-		}
-		select {
-		case <-p.gone:
-		case <-time.After(10 * time.Second):
-			_ = p.cmd.Process.Kill() // what matters is that it has ended
-			<-p.gone
-		}
+	if p.process != nil {
+		_ = p.process.End(syscall.SIGTERM, 10*time.Second) // what matters is that it has ended
 	}
 	return os.RemoveAll(p.dir)
 }

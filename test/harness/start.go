@@ -82,15 +82,15 @@ func (n *Node) speaks() bool {
 }
 
 // used is the CPU time that the node has used.
-func (p *process) used() time.Duration {
-	processes, _ := processGroup(p.pid) // without them it tells of none
+func (p *Process) used() time.Duration {
+	processes, _ := processGroup(p.PID) // without them it tells of none
 	return cpuUsed(processes)
 }
 
 // effort tells what became of a start: a node that used little CPU time did not get more, or
 // waits for something; what it said at last may tell for what.
-func (n *Node) effort(p *process) string {
-	processes, _ := processGroup(p.pid) // without them it tells of none
+func (n *Node) effort(p *Process) string {
+	processes, _ := processGroup(p.PID) // without them it tells of none
 	log, _ := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
 	load, _ := os.ReadFile("/proc/loadavg")
 	return fmt.Sprintf("its %d processes used %.0f s of CPU time, the load is %.15q, its last line is %.300q", len(processes), cpuUsed(processes).Seconds(), load, lastLine(log))

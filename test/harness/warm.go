@@ -15,10 +15,15 @@ const statistics = "/_nodes/_local/stats/thread_pool,indices,adaptive_selection/
 
 // Each does something for all nodes at once.
 func (c *Cluster) Each(do func(*Node) error) error {
+	return atOnce(c.Nodes, func(_ int, node *Node) error { return do(node) })
+}
+
+// atOnce does something for all of a list at once.
+func atOnce[T any](list []T, do func(int, T) error) error {
 	var all sync.WaitGroup
-	failures := make([]error, len(c.Nodes))
-	for i, node := range c.Nodes {
-		all.Go(func() { failures[i] = do(node) })
+	failures := make([]error, len(list))
+	for i, one := range list {
+		all.Go(func() { failures[i] = do(i, one) })
 	}
 	all.Wait()
 	return errors.Join(failures...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -85,32 +84,26 @@ func (n *Node) clusterState(r *request) (reply, *apiError) {
 		return reply{}, err
 	}
 	s := n.cluster.state.Load()
-	metrics := r.at(2)
-	if metrics == "" {
-		metrics = "_all"
-	}
+	wanted := metricsOf(r.at(2))
 	names, missing := s.resolve(r.at(3), time.Now())
 	if missing != "" && !r.flag("ignore_unavailable") {
 		return reply{}, noSuchIndex(missing)
 	}
 	out := map[string]any{"cluster_name": clusterName, "cluster_uuid": n.cluster.uuid()}
-	for metric := range strings.SplitSeq(metrics, ",") {
-		all := metric == "_all"
-		if all || metric == "version" {
-			out["version"], out["state_uuid"] = s.Version, fmt.Sprintf("state-%016d", s.Version)
-		}
-		if all || metric == "nodes" {
-			out["nodes"] = n.cluster.nodeRefs()
-		}
-		if all || metric == "master_node" || metric == "cluster_manager_node" {
-			out["master_node"] = s.manager()
-		}
-		if all || metric == "routing_table" {
-			out["routing_table"] = map[string]any{"indices": json.RawMessage(s.routingTable(names))}
-		}
-		if all || metric == "metadata" {
-			out["metadata"] = map[string]any{"cluster_uuid": n.cluster.uuid(), "indices": s.metadata(names)}
-		}
+	if wanted.has("version") {
+		out["version"], out["state_uuid"] = s.Version, fmt.Sprintf("state-%016d", s.Version)
+	}
+	if wanted.has("nodes") {
+		out["nodes"] = n.cluster.nodeRefs()
+	}
+	if wanted.has("master_node") || wanted.has("cluster_manager_node") {
+		out["master_node"] = s.manager()
+	}
+	if wanted.has("routing_table") {
+		out["routing_table"] = map[string]any{"indices": json.RawMessage(s.routingTable(names))}
+	}
+	if wanted.has("metadata") {
+		out["metadata"] = map[string]any{"cluster_uuid": n.cluster.uuid(), "indices": s.metadata(names)}
 	}
 	return answer(out), nil
 }

@@ -146,28 +146,10 @@ func (n *Node) oneOfMany(r *request, item msearchItem) json.RawMessage {
 	if item.err != nil {
 		return item.err.body()
 	}
-	var out *searchAnswer
-	var err *apiError
-	if item.body.PIT != nil {
-		out, err = n.searchPIT(r, item.search, item.body.PIT.ID)
-	} else {
-		out, err = n.searchOne(r, item.search)
-	}
+	out, err := n.searchAs(r, item.search, item.body)
 	if err != nil {
 		return err.body()
 	}
 	out.Status = http.StatusOK
 	return mustJSON(out)
-}
-
-func (n *Node) searchOne(r *request, s searchRequest) (*searchAnswer, *apiError) {
-	plan, err := n.plan(s)
-	if err != nil {
-		return nil, err
-	}
-	res, err := n.search(r.ctx, plan, s)
-	if err != nil {
-		return nil, err
-	}
-	return n.hits(res, s), nil
 }

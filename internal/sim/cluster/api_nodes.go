@@ -1,6 +1,7 @@
 package simcluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,23 +31,30 @@ func (n *Node) nodesAPI(r *request) (reply, *apiError) {
 	if stats {
 		rest = rest[1:]
 	}
-	describe := func(m *Node) map[string]any { return m.describe(firstOr(rest, "_all")) }
-	if stats {
-		wanted, err := statsMetrics(r, rest)
-		if err != nil {
-			return reply{}, err
-		}
-		describe = func(m *Node) map[string]any { return m.statistics(wanted) }
+	rest = append(rest, "", "") // both lists may be left out
+	wanted := metricsOf(rest[0])
+	if !stats {
+		return n.collect(r, filter, func(m *Node) map[string]any { return m.describe(wanted) })
 	}
-	return n.collect(r, filter, describe)
+	if err := knownStats(r, wanted, metricsOf(rest[1])); err != nil {
+		return reply{}, err
+	}
+	return n.collect(r, filter, func(m *Node) map[string]any { return m.statistics(wanted) })
 }
 
-func firstOr(list []string, fallback string) string {
-	if len(list) == 0 {
-		return fallback
+// metrics are the parts of an answer that are asked for.
+type metrics map[string]bool
+
+// metricsOf reads a list of them; an empty one is all.
+func metricsOf(list string) metrics {
+	m := metrics{}
+	for name := range strings.SplitSeq(cmp.Or(list, "_all"), ",") {
+		m[name] = true
 	}
-	return list[0]
+	return m
 }
+
+func (m metrics) has(name string) bool { return m["_all"] || m[name] }
 
 func isInfoMetric(s string) bool {
 	known := []string{
@@ -56,8 +64,8 @@ func isInfoMetric(s string) bool {
 	return !slices.ContainsFunc(strings.Split(s, ","), func(m string) bool { return !slices.Contains(known, m) })
 }
 
-// statsMetrics checks metrics and index metrics of a statistics request.
-func statsMetrics(r *request, rest []string) (map[string]bool, *apiError) {
+// knownStats checks metrics and index metrics of a statistics request.
+func knownStats(r *request, wanted, ofIndices metrics) *apiError {
 	known := []string{
 		"_all", "indices", "os", "process", "jvm", "thread_pool", "fs", "transport", "http", "breaker", "script",
 		"discovery", "ingest", "adaptive_selection", "script_cache", "indexing_pressure",
@@ -66,21 +74,17 @@ func statsMetrics(r *request, rest []string) (map[string]bool, *apiError) {
 		"_all", "docs", "store", "indexing", "get", "search", "merge", "refresh", "flush", "warmer", "query_cache",
 		"fielddata", "completion", "segments", "translog", "recovery", "request_cache",
 	}
-	wanted := map[string]bool{}
-	for m := range strings.SplitSeq(firstOr(rest, "_all"), ",") {
+	for _, m := range sortedKeys(wanted) {
 		if !slices.Contains(known, m) {
-			return nil, illegalArgument("request [" + r.path + "] contains unrecognized metric: [" + m + "]")
-		}
-		wanted[m] = true
-	}
-	if len(rest) > 1 {
-		for m := range strings.SplitSeq(rest[1], ",") {
-			if !slices.Contains(knownIndices, m) {
-				return nil, illegalArgument("request [" + r.path + "] contains unrecognized index metric: [" + m + "]")
-			}
+			return illegalArgument("request [" + r.path + "] contains unrecognized metric: [" + m + "]")
 		}
 	}
-	return wanted, nil
+	for _, m := range sortedKeys(ofIndices) {
+		if !slices.Contains(knownIndices, m) {
+			return illegalArgument("request [" + r.path + "] contains unrecognized index metric: [" + m + "]")
+		}
+	}
+	return nil
 }
 
 // collect asks the nodes that filter names, this one among them without a detour.
@@ -137,33 +141,30 @@ func (n *Node) roles() []string {
 }
 
 // describe answers _nodes for one node.
-func (n *Node) describe(metrics string) map[string]any {
+func (n *Node) describe(wanted metrics) map[string]any {
 	o := n.identity()
 	o["version"], o["build_type"], o["build_hash"] = n.cluster.version(), "tar", "simulated"
-	for metric := range strings.SplitSeq(metrics, ",") {
-		all := metric == "_all"
-		if all || metric == "http" {
-			o["http"] = map[string]any{
-				"bound_address": []string{n.addr}, "publish_address": n.publishAddress(), "max_content_length_in_bytes": maxBody,
-			}
+	if wanted.has("http") {
+		o["http"] = map[string]any{
+			"bound_address": []string{n.addr}, "publish_address": n.publishAddress(), "max_content_length_in_bytes": maxBody,
 		}
-		if all || metric == "os" {
-			o["os"] = map[string]any{
-				"refresh_interval_in_millis": 1000, "name": "Linux", "arch": "amd64", "version": "6.1",
-				"available_processors": n.cluster.processors(), "allocated_processors": n.cluster.processors(),
-			}
+	}
+	if wanted.has("os") {
+		o["os"] = map[string]any{
+			"refresh_interval_in_millis": 1000, "name": "Linux", "arch": "amd64", "version": "6.1",
+			"available_processors": n.cluster.processors(), "allocated_processors": n.cluster.processors(),
 		}
-		if all || metric == "thread_pool" {
-			o["thread_pool"] = map[string]any{
-				"search": map[string]any{"type": "fixed", "size": n.cluster.opts.Threads, "queue_size": n.cluster.opts.QueueSize},
-			}
+	}
+	if wanted.has("thread_pool") {
+		o["thread_pool"] = map[string]any{
+			"search": map[string]any{"type": "fixed", "size": n.cluster.opts.Threads, "queue_size": n.cluster.opts.QueueSize},
 		}
 	}
 	return o
 }
 
 // statistics answers _nodes/stats for one node.
-func (n *Node) statistics(wanted map[string]bool) map[string]any {
+func (n *Node) statistics(wanted metrics) map[string]any {
 	life := n.life.Load()
 	pool := life.pool.stats()
 	now := time.Now()
@@ -202,7 +203,7 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 	o := n.identity()
 	o["timestamp"] = now.UnixMilli()
 	for metric, section := range sections {
-		if wanted["_all"] || wanted[metric] {
+		if wanted.has(metric) {
 			o[section.key] = section.value
 		}
 	}

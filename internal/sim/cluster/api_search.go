@@ -130,14 +130,15 @@ func (n *Node) searchFor(r *request, target string, body []byte) (*searchAnswer,
 	if err != nil {
 		return nil, err
 	}
+	return n.searchAs(r, s, b)
+}
+
+// searchAs runs a search, of the point in time that its body may name.
+func (n *Node) searchAs(r *request, s searchRequest, b *searchBody) (*searchAnswer, *apiError) {
 	if b.PIT != nil {
 		return n.searchPIT(r, s, b.PIT.ID)
 	}
-	plan, err := n.plan(s)
-	if err != nil {
-		return nil, err
-	}
-	res, err := n.search(r.ctx, plan, s)
+	res, err := n.planned(r.ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +179,7 @@ func (n *Node) count(r *request, target string) (reply, *apiError) {
 		return reply{}, err
 	}
 	s.size = 0
-	plan, err := n.plan(s)
-	if err != nil {
-		return reply{}, err
-	}
-	res, err := n.search(r.ctx, plan, s)
+	res, err := n.planned(r.ctx, s)
 	if err != nil {
 		return reply{}, err
 	}

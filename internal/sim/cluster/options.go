@@ -7,7 +7,8 @@
 // Time is real: a shard query sleeps for its service time, it burns no
 // processor. What is not modelled: the fetch phase as a round trip of its own
 // (it is part of the shard query), Lucene (every document matches every query),
-// which shard a hit comes from (by number, not by routing) and writes.
+// which shard a hit comes from (by number, not by routing) and what is written
+// (operations of bulks are counted by shard, and not kept).
 package simcluster
 
 import (

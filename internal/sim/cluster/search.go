@@ -88,6 +88,15 @@ type searchResult struct {
 	took     time.Duration
 }
 
+// planned runs a search on the copies that are its turn.
+func (n *Node) planned(ctx context.Context, r searchRequest) (*searchResult, *apiError) {
+	plan, err := n.plan(r)
+	if err != nil {
+		return nil, err
+	}
+	return n.search(ctx, plan, r)
+}
+
 // search runs a plan with this node as coordinating node. It returns an error if
 // every shard failed, or one did and the answer is to be whole.
 func (n *Node) search(ctx context.Context, plan []attempt, r searchRequest) (*searchResult, *apiError) {

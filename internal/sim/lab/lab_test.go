@@ -68,9 +68,9 @@ func TestEverySearchIsAccountedFor(t *testing.T) {
 		for _, p := range policies() {
 			m, _ := run(t, sc, p.name, 1)
 			if searches == 0 {
-				searches = m.ok + m.failed
+				searches = m.latency.TotalCount() + m.failed
 			}
-			require.Equal(t, searches, m.ok+m.failed, "%s, %s", name, p.name)
+			require.Equal(t, searches, m.latency.TotalCount()+m.failed, "%s, %s", name, p.name)
 		}
 	}
 }

@@ -16,44 +16,26 @@ const bucket = 100 * time.Millisecond
 type measure struct {
 	sc       *Scenario
 	latency  *hdrhistogram.Histogram // µs, of searches begun in the measured window and not failed
-	ok       int64                   // of them
-	failed   int64
-	attempts int64          // of searches begun in the measured window
-	answered int64          // complete answers that came within the window
-	load     [][]int32      // shard queries sent to each node, by bucket
-	blamed   map[string]int // nodes that a sidestep sent away for being slow, and how often
+	failed   int64                   // begun in the measured window, too
+	flooded  int64                   // those of the flood that did not fail, which are not part of the two above
+	attempts int64                   // of searches begun in the measured window
+	answered int64                   // complete answers that came within the window
+	load     [][]int32               // shard queries sent to each node, by bucket
+	blamed   map[string]int          // nodes that a sidestep sent away for being slow, and how often
 	// ejected counts by node how often a sidecar ceased to use it.
 	ejected  map[string]int
 	inFlight int64 // searches
 	awaited  int64 // of these, those begun in the measured window
 
-	rejections int64 // shard queries that nodes rejected
-	gaveUp     int64 // clients that closed their connections
-	refused    int64 // searches answered 429 without being sent
-	// of scenarios with a deadline
-	lost    int64                                   // of class 0, in the window
-	byClass [floodClass + 1]*hdrhistogram.Histogram // µs, of those answered
-	limits  []float64                               // mean limit of the nodes, by second
-	flow    flow
+	rejections int64     // shard queries that nodes rejected
+	gaveUp     int64     // clients that closed their connections
+	refused    int64     // searches answered 429 without being sent
+	limits     []float64 // mean limit of the nodes, by second
+	flow       flow
 }
 
 // floodClass is the class of the flood's searches; that of the others is 0.
 const floodClass = 1
-
-// classed counts a search in its class.
-func (m *measure) classed(s *search, now time.Duration, ok bool) {
-	if ok && m.sc.again > 0 {
-		count(&m.flow.answered, now)
-	}
-	switch {
-	case m.sc.deadline <= 0 || !m.within(s.start):
-	case ok:
-		// As in finish.
-		_ = m.byClass[s.class].RecordValue(max(1, (now - s.start).Microseconds()))
-	case s.class != floodClass:
-		m.lost++
-	}
-}
 
 func newMeasure(sc *Scenario, nodes int) *measure {
 	m := &measure{
@@ -62,11 +44,6 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 		load:    make([][]int32, nodes),
 		blamed:  map[string]int{},
 		ejected: map[string]int{},
-	}
-	if sc.deadline > 0 {
-		for i := range m.byClass {
-			m.byClass[i] = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
-		}
 	}
 	for i := range m.load {
 		m.load[i] = make([]int32, int(sc.length/bucket)+1)
@@ -93,13 +70,16 @@ func ejects(s selection.State) bool {
 	return false
 }
 
+// rate returns how many a second of the measured window a count is.
+func (m *measure) rate(count int64) float64 {
+	return float64(count) / (m.sc.length - m.sc.warmup).Seconds()
+}
+
 // within reports whether t is in the measured window.
 func (m *measure) within(t time.Duration) bool { return t >= m.sc.warmup && t < m.sc.length }
 
 func (m *measure) begin(start time.Duration) {
-	if m.sc.again > 0 {
-		count(&m.flow.asked, start)
-	}
+	count(&m.flow.asked, start)
 	m.inFlight++
 	if m.within(start) {
 		m.awaited++
@@ -108,30 +88,33 @@ func (m *measure) begin(start time.Duration) {
 
 // attempt counts an attempt of a search that began at start.
 func (m *measure) attempt(start, now time.Duration) {
-	if m.sc.again > 0 {
-		count(&m.flow.sent, now)
-	}
+	count(&m.flow.sent, now)
 	if m.within(start) {
 		m.attempts++
 	}
 }
 
-func (m *measure) finish(start, now time.Duration, ok bool) {
+func (m *measure) finish(s *search, now time.Duration, ok bool) {
 	m.inFlight--
-	if ok && m.within(now) {
-		m.answered++
+	if ok {
+		count(&m.flow.answered, now)
+		if m.within(now) {
+			m.answered++
+		}
 	}
-	if !m.within(start) {
+	if !m.within(s.start) {
 		return
 	}
 	m.awaited--
-	if !ok {
+	switch {
+	case ok && s.class == floodClass:
+		m.flooded++
+	case ok:
+		// The range of the histogram is longer than any scenario.
+		_ = m.latency.RecordValue(max(1, (now - s.start).Microseconds()))
+	case s.class != floodClass:
 		m.failed++
-		return
 	}
-	m.ok++
-	// The range of the histogram is longer than any scenario.
-	_ = m.latency.RecordValue(max(1, (now - start).Microseconds()))
 }
 
 // close counts what was never answered as failed.
@@ -161,9 +144,9 @@ type Numbers struct {
 func (m *measure) numbers() Numbers {
 	at := func(q float64) float64 { return percentile(m.latency, m.failed, q) }
 	n := Numbers{
-		Throughput: float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds(),
+		Throughput: m.rate(m.answered),
 		P50:        at(50), P90: at(90), P99: at(99), P999: at(99.9),
-		Failed:   float64(m.failed) / math.Max(1, float64(m.ok+m.failed)),
+		Failed:   float64(m.failed) / math.Max(1, float64(m.latency.TotalCount()+m.failed)),
 		BadShare: math.NaN(), Avoid: math.NaN(), Return: math.NaN(),
 	}
 	n.MaxShare, n.ShareVariation = m.spread()

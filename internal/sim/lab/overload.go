@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"sidestep/internal/admission"
@@ -92,7 +91,7 @@ type table struct {
 }
 
 func (t table) print(ctx context.Context, out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := newTable(out)
 	for _, c := range t.columns {
 		fmt.Fprint(w, c.name, "\t")
 	}
@@ -147,7 +146,7 @@ func printOrders(ctx context.Context, seeds int, out io.Writer) error {
 // printFlood has a class send five times its share, of searches of the same cost, or of another.
 func printFlood(ctx context.Context, factor float64, seeds int, out io.Writer) error {
 	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at all of the capacity: five times the share of their weight, 1 of 5\n", factor)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
 	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
 	list := []policy{
@@ -166,10 +165,8 @@ func printFlood(ctx context.Context, factor float64, seeds int, out io.Writer) e
 	}
 	for i, arm := range list {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a[i], quantile(50)), median(a[i], quantile(99)),
-			median(b[i], quantile(50)), median(b[i], quantile(99)), median(b[i], func(m *measure) float64 { return float64(m.lost) }),
-			median(b[i], func(m *measure) float64 {
-				return float64(m.byClass[floodClass].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
-			}))
+			median(b[i], quantile(50)), median(b[i], quantile(99)), median(b[i], func(m *measure) float64 { return float64(m.failed) }),
+			median(b[i], func(m *measure) float64 { return m.rate(m.flooded) }))
 	}
 	return t.Flush()
 }
@@ -202,13 +199,13 @@ func median(runs []*measure, of func(*measure) float64) float64 {
 // goodput returns the searches answered before their clients left, as a part of what the
 // healthy cluster can answer.
 func (m *measure) goodput() float64 {
-	return float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds() / m.sc.capacity()
+	return m.rate(m.answered) / m.sc.capacity()
 }
 
 // quantile returns within what time, in ms, a part of the searches that are not the flood's
 // was answered, of those that were.
 func quantile(percent float64) func(*measure) float64 {
-	return func(m *measure) float64 { return float64(m.byClass[0].ValueAtQuantile(percent)) / 1000 }
+	return func(m *measure) float64 { return float64(m.latency.ValueAtQuantile(percent)) / 1000 }
 }
 
 // limitAt returns the mean limit over the ten seconds before t.

@@ -46,7 +46,7 @@ func TestOverloadIsNotMadeWorse(t *testing.T) {
 		engine, off := played(t, "engine", sc), played(t, "off", sc)
 		require.Positive(t, engine.rejections, load)
 		require.LessOrEqual(t, float64(off.rejections), 1.05*float64(engine.rejections), load)
-		require.LessOrEqual(t, float64(off.lost), 1.05*float64(engine.lost), load)
+		require.LessOrEqual(t, float64(off.failed), 1.05*float64(engine.failed), load)
 		require.GreaterOrEqual(t, off.goodput(), 0.9*engine.goodput(), load)
 	}
 }
@@ -80,10 +80,9 @@ func TestAFloodHurtsItself(t *testing.T) {
 	for factor, most := range map[float64]float64{1: 1.5, 4: 2.2} {
 		sc.flood = flood{load: 1, factor: factor}
 		beside := simulate(&sc, list[2], 1)
-		require.Zero(t, beside.lost)
+		require.Zero(t, beside.failed)
 		require.Less(t, quantile(99)(beside), most*quantile(99)(alone), "searches that take %v times as long", factor)
-		seconds := (sc.length - sc.warmup).Seconds()
-		served := float64(beside.byClass[floodClass].TotalCount()) / seconds * factor / sc.capacity()
+		served := beside.rate(beside.flooded) * factor / sc.capacity()
 		require.Greater(t, served, 0.2, "its share by weight")
 	}
 }

@@ -184,7 +184,7 @@ func (p *poller) unused() (idle, unused bool) {
 	if p.w.c.now-p.of.lastUsed >= idleAfter {
 		return true, false // while nothing is known to be in use, all is
 	}
-	for _, index := range p.of.held[p.node.id] {
+	for _, index := range p.w.held[p.node.id] {
 		if at := p.of.usedAt[index]; at > 0 && p.w.c.now-at < idleAfter {
 			return false, false
 		}

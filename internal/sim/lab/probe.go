@@ -70,7 +70,7 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 		end(selection.ProbeOutcome{Took: selection.ProbeTimeout, Failed: true, Message: "no answer"})
 	})
 	through := r.via(p)
-	held := r.held[r.index[p.Node]]
+	held := w.held[r.index[p.Node]]
 	if through == nil || len(held) == 0 {
 		end(selection.ProbeOutcome{Unfit: true}) // the node serves no shard, say
 		return

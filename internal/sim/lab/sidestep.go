@@ -40,7 +40,6 @@ type sidestep struct {
 	seeds    []*selection.Node // the first nodes that coordinate
 	probes   []selection.Probe
 	index    map[*selection.Node]int
-	held     [][]int // indices of which each node holds copies
 	idle     []*selection.Decision
 	pollers  []*poller
 	usedAt   []time.Duration // by index: when it was last searched
@@ -81,7 +80,7 @@ func startSidestep(v variant, w *world, rng *rand.Rand) *sidestep {
 		infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
 	}
 	r := &sidestep{
-		variant: v, w: w, s: s, infos: infos, nodes: make([]*selection.Node, known), index: map[*selection.Node]int{}, held: w.held(),
+		variant: v, w: w, s: s, infos: infos, nodes: make([]*selection.Node, known), index: map[*selection.Node]int{},
 		budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
 	}
 	for range w.indices {
@@ -118,24 +117,6 @@ func (sc *Scenario) clients() int {
 		return 1
 	}
 	return sc.sidecars
-}
-
-// held returns the indices of which each node holds copies.
-func (w *world) held() [][]int {
-	if w.heldBy != nil {
-		return w.heldBy
-	}
-	w.heldBy = make([][]int, len(w.nodes))
-	for i, shards := range w.indices {
-		for _, s := range shards {
-			for _, n := range w.shards[s] {
-				if of := w.heldBy[n]; len(of) == 0 || of[len(of)-1] != i {
-					w.heldBy[n] = append(of, i)
-				}
-			}
-		}
-	}
-	return w.heldBy
 }
 
 func (r *sidestep) now() time.Time { return epoch().Add(r.w.c.now) }

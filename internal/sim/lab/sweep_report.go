@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -32,7 +31,7 @@ func (p *Played) chanceOnly() float64 { return math.Max(p.toEngine(), 1/p.toEngi
 
 // printSweep prints what a sweep brought.
 func printSweep(out io.Writer, played []Played, control bool) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintf(t, "scenarios\t%d\n", len(played))
 	fmt.Fprintf(t, "\tp1\tp10\tp50\tp90\tp98\tp99\tlargest\n")
 	quantiles(t, "p99, second/first", played, (*Played).toEngine)
@@ -42,7 +41,7 @@ func printSweep(out io.Writer, played []Played, control bool) error {
 		printSweepCounts(t, played)
 	}
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print the summary: %w", err)
+		return err
 	}
 	if control {
 		return nil
@@ -155,7 +154,7 @@ func printKinds(t io.Writer, played []Played) {
 func printWorst(out io.Writer, played []Played) error {
 	worst := slices.Clone(played)
 	slices.SortFunc(worst, func(a, b Played) int { return cmp.Compare(b.toEngine(), a.toEngine()) })
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintf(t, "\nworst by p99\tfault\tengine ms\tsidestep\toracle\tfailed\tattempts\tejected\tnodes\tload\tsidecars\tclass\n")
 	for i := range min(worstOnes, len(worst)) {
 		p := &worst[i]
@@ -163,10 +162,7 @@ func printWorst(out io.Writer, played []Played) error {
 			p.Failed.Engine, p.Failed.Sidestep, p.Failed.Oracle, p.Attempts.Sidestep/math.Max(1, p.Attempts.Engine),
 			p.Ejected, p.Scenario.DataNodes, p.Scenario.Load, p.Scenario.Sidecars, p.class())
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print the worst: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 // class says what the figures of a bad scenario point at, the first that applies.

@@ -9,11 +9,14 @@ import (
 	"time"
 )
 
+// newTable returns a writer of lines with tabs between their columns.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
 // printScenario prints the rows of one scenario.
 func printScenario(out io.Writer, sc *Scenario, rows []Row) error {
 	fmt.Fprintf(out, "\n%s: %s\n", sc.Name, sc.About)
 	fmt.Fprintf(out, "median (min–max) of %d seeds; times in ms, shares in %%\n", len(rows[0].Runs))
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintln(t, "policy\tsearches/s\tp50\tp90\tp99\tp99.9\tfailed\tbad node\tavoid s\treturn s\tlargest share\t")
 	for _, r := range rows {
 		m := r.Median
@@ -23,7 +26,7 @@ func printScenario(out io.Writer, sc *Scenario, rows []Row) error {
 			percent(m.Failed), percent(m.BadShare), seconds(m.Avoid), seconds(m.Return), number(m.MaxShare, 2))
 	}
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print %s: %w", sc.Name, err)
+		return err
 	}
 	if sc.published != nil {
 		return printPublished(out, sc.published, rows)
@@ -34,7 +37,7 @@ func printScenario(out io.Writer, sc *Scenario, rows []Row) error {
 // printPublished puts Elastic's own figures beside ours.
 func printPublished(out io.Writer, p *published, rows []Row) error {
 	fmt.Fprintf(out, "\nElastic's table, %s\n", p.title)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintln(t, "\tsearches/s\tp50\tp90\tp99\t")
 	line := func(name string, v [4]float64) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", name, number(v[0], 2), ms(v[1]), ms(v[2]), ms(v[3]))
@@ -56,10 +59,7 @@ func printPublished(out io.Writer, p *published, rows []Row) error {
 			ours(r.Policy)
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print published table: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 // printSummary prints the median p99 of every scenario with every policy.
@@ -76,7 +76,7 @@ func printSummary(out io.Writer, rows []Row) error {
 		at[[2]string{r.Scenario, r.Policy}] = r.Median.P99
 	}
 	fmt.Fprint(out, "\np99 in ms, median of the seeds; ∞: more than 1 % of the searches failed\n")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprint(t, "scenario\t")
 	for _, n := range names {
 		fmt.Fprintf(t, "%s\t", n)
@@ -89,15 +89,12 @@ func printSummary(out io.Writer, rows []Row) error {
 		}
 		fmt.Fprintln(t)
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print summary: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 // PrintList prints the scenarios and policies there are.
 func PrintList(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	fmt.Fprintln(t, "Scenarios:")
 	for _, sc := range Scenarios() {
 		fmt.Fprintf(t, "  %s\t%s\n", sc.Name, sc.About)
@@ -106,10 +103,7 @@ func PrintList(out io.Writer) error {
 	for _, p := range policies() {
 		fmt.Fprintf(t, "  %s\t%s\n", p.name, p.about)
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print list: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 // spread writes a figure as median (min–max).

@@ -17,7 +17,7 @@ type world struct {
 	ids          []string
 	shards       [][]int // positions of the copies of each shard
 	indices      [][]int // shards of each index
-	heldBy       [][]int // indices of which each node holds copies
+	held         [][]int // indices of which each node holds copies
 	rank         ranking
 	knows        bool      // what a client in the know does is done
 	patient      []*search // that clients wait for, and some that they do not any more
@@ -65,6 +65,16 @@ func (w *world) build(rng *rand.Rand) {
 		w.place()
 	} else {
 		w.placeFigures(rng)
+	}
+	w.held = make([][]int, len(w.nodes))
+	for i, shards := range w.indices {
+		for _, s := range shards {
+			for _, n := range w.shards[s] {
+				if of := w.held[n]; len(of) == 0 || of[len(of)-1] != i {
+					w.held[n] = append(of, i)
+				}
+			}
+		}
 	}
 	for i, n := range w.nodes {
 		c := &coordinator{
@@ -325,8 +335,7 @@ func (w *world) connection(number int) {
 func (w *world) search(s *search, finished func(ok bool)) {
 	s.start, s.repeats = w.c.now, w.sc.repeats
 	s.finished = func(ok bool) {
-		w.measure.finish(s.start, w.c.now, ok)
-		w.measure.classed(s, w.c.now, ok)
+		w.measure.finish(s, w.c.now, ok)
 		finished(ok)
 	}
 	w.request(s)

@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, record: &recorder{result: newResult(), deadline: o.Deadline}, begin: time.Now()}
+	r := &run{Options: o, result: newResult(), begin: time.Now()}
 	for _, target := range o.Targets {
 		u, err := url.Parse(target)
 		if err != nil || u.Host == "" {
@@ -110,16 +110,33 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.closedLoop(ctx, starting)
 	}
 	stop()
-	result := r.record.result
-	result.elapsed = max(time.Since(r.begin), time.Microsecond)
-	return result, ctx.Err()
+	r.result.elapsed = max(time.Since(r.begin), time.Microsecond)
+	return r.result, ctx.Err()
 }
 
 type run struct {
 	Options
 	targets []*url.URL
 	begin   time.Time
-	record  *recorder
+
+	mu     sync.Mutex // guards result while the load runs
+	result *Result
+}
+
+// end counts a request.
+func (r *run) end(o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.add(o, r.Deadline)
+}
+
+// overflow counts a request for which there was no room.
+func (r *run) overflow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Sent++
+	r.result.Failed++
+	r.result.note(fmt.Sprintf("not sent: %d requests under way", r.MaxInFlight))
 }
 
 // openLoop starts requests on schedule, until starting ends.
@@ -140,7 +157,7 @@ func (r *run) openLoop(ctx, starting context.Context) {
 				<-slots
 			})
 		default:
-			r.record.overflow(r.MaxInFlight)
+			r.overflow()
 		}
 	}
 }

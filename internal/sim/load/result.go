@@ -1,10 +1,8 @@
 package loadgen
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -52,19 +50,17 @@ func (r *Result) Throughput() float64 {
 // Quantile returns the latency that a share q of the requests did not exceed, with
 // three digits. Failed requests count with the time they took, so look at Failed
 // too; those that did not fit in flight do not count.
-func (r *Result) Quantile(q float64) time.Duration {
-	if r.latency == nil {
-		return 0
-	}
-	return time.Duration(r.latency.ValueAtQuantile(q*100)) * time.Microsecond
-}
+func (r *Result) Quantile(q float64) time.Duration { return quantile(r.latency, q) }
 
 // Accepted is Quantile of the complete answers alone.
-func (r *Result) Accepted(q float64) time.Duration {
-	if r.accepted == nil {
+func (r *Result) Accepted(q float64) time.Duration { return quantile(r.accepted, q) }
+
+// quantile is 0 of a Result to which nothing was added.
+func quantile(of *hdrhistogram.Histogram, q float64) time.Duration {
+	if of == nil {
 		return 0
 	}
-	return time.Duration(r.accepted.ValueAtQuantile(q*100)) * time.Microsecond
+	return time.Duration(of.ValueAtQuantile(q*100)) * time.Microsecond
 }
 
 // MeanAccepted is the mean latency of the complete answers.
@@ -105,27 +101,6 @@ func (r *Result) note(text string) {
 	if len(r.FirstErrors) < maxErrors && !slices.Contains(r.FirstErrors, text) {
 		r.FirstErrors = append(r.FirstErrors, text)
 	}
-}
-
-// recorder collects a result while the load runs.
-type recorder struct {
-	deadline time.Duration // 0: none
-	mu       sync.Mutex
-	result   *Result
-}
-
-func (r *recorder) end(o outcome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.add(o, r.deadline)
-}
-
-func (r *recorder) overflow(bound int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Sent++
-	r.result.Failed++
-	r.result.note(fmt.Sprintf("not sent: %d requests under way", bound))
 }
 
 func (r *Result) add(o outcome, deadline time.Duration) {

@@ -37,7 +37,7 @@ func (r *run) send(ctx context.Context, i int, start time.Time) {
 	if o.failed != nil && errors.Is(context.Cause(limited), errRequestTimeout) {
 		o.timeout = true
 	}
-	r.record.end(o)
+	r.end(o)
 }
 
 func (r *run) exchange(ctx context.Context, i int) outcome {

@@ -119,9 +119,8 @@ func parse(arguments []string) (options, error) {
 
 // run measures all loads. What it started is gone when it returns, whatever ended it.
 func (o options) run(ctx context.Context) (err error) {
-	began := time.Now()
-	r, err := newReport(ctx, o)
-	if err != nil {
+	r := &report{options: o, began: time.Now()}
+	if r.sidestepVersion, err = o.SidestepVersion(ctx); err != nil {
 		return err
 	}
 	arms, err := o.findArms(ctx, harness.Logf)
@@ -154,7 +153,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if r.loads, r.usage, err = s.measure(ctx, r.capacity); err != nil {
 		return err
 	}
-	r.took = time.Since(began)
+	r.took = time.Since(r.began)
 	return r.write(harness.Logf)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"sidestep/test/harness"
@@ -77,15 +78,13 @@ func (s *stage) startRelay(ctx context.Context) (address string, stop func(), er
 		stop()
 		return "", nil, fmt.Errorf("start the relay: %w", err)
 	}
-	cmd := exec.Command(binary, "-db", "-f", file) //nolint:noctx // it lives until stop
-	cmd.SysProcAttr = harness.ProcessAttributes(nil)
-	if err := cmd.Start(); err != nil {
+	relay, err := harness.StartProcess(exec.Command(binary, "-db", "-f", file)) //nolint:noctx // it lives until stop
+	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("start the relay: %w", err)
+		return "", nil, err
 	}
 	stop = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = relay.End(syscall.SIGKILL, time.Minute)
 		_ = os.RemoveAll(dir)
 	}
 	if err := awaitListener(ctx, listen); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -26,14 +25,6 @@ type report struct {
 	floodCapacity   float64 // those of the flood, likewise
 	loads           []*level
 	usage           machine.Usage
-}
-
-func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := o.SidestepVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &report{options: o, began: time.Now(), sidestepVersion: version}, nil
 }
 
 // each returns a value of every turn.

@@ -79,9 +79,8 @@ func parse(arguments []string) (options, error) {
 
 // run measures all cases. What it started is gone when it returns, whatever ended it.
 func (o options) run(ctx context.Context) (err error) {
-	began := time.Now()
-	r, err := newReport(ctx, o)
-	if err != nil {
+	r := &report{options: o, began: time.Now()}
+	if r.sidestepVersion, err = o.SidestepVersion(ctx); err != nil {
 		return err
 	}
 	s := &stage{options: o, logf: harness.Logf, bodies: newBodies(o.documents), random: o.seed.Random()}
@@ -98,7 +97,7 @@ func (o options) run(ctx context.Context) (err error) {
 		r.outcomes = append(r.outcomes, outcome)
 		fmt.Println(r.section(outcome)) // also when a later case fails
 	}
-	r.took = time.Since(began)
+	r.took = time.Since(r.began)
 	if err := r.draw(r.path(".svg")); err != nil {
 		return fmt.Errorf("plot the results: %w", err)
 	}

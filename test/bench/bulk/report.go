@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -26,14 +25,6 @@ type report struct {
 	began           time.Time
 	took            time.Duration
 	outcomes        []*outcome
-}
-
-func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := o.SidestepVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &report{options: o, began: time.Now(), sidestepVersion: version}, nil
 }
 
 // of returns the tally of an arm, nil if there is none.

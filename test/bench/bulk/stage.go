@@ -232,24 +232,19 @@ func (s *stage) shardRequests(ctx context.Context, index string) (count float64,
 // does not count bulks, and uses one task for each copy that a bulk is written to.
 func (s *stage) writeTasks(ctx context.Context) (sum float64, ok bool) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	ok = true
-	for _, node := range s.Cluster.Nodes {
-		all.Go(func() {
-			var answer struct {
-				Nodes map[string]struct {
-					Pool struct{ Write struct{ Completed float64 } } `json:"thread_pool"`
-				}
+	err := s.Cluster.Each(func(node *harness.Node) error {
+		var answer struct {
+			Nodes map[string]struct {
+				Pool struct{ Write struct{ Completed float64 } } `json:"thread_pool"`
 			}
-			err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool?filter_path=nodes.*.thread_pool.write.completed", nil, &answer)
-			mu.Lock()
-			defer mu.Unlock()
-			ok = ok && err == nil
-			for _, stats := range answer.Nodes {
-				sum += stats.Pool.Write.Completed
-			}
-		})
-	}
-	all.Wait()
-	return sum, ok
+		}
+		err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool?filter_path=nodes.*.thread_pool.write.completed", nil, &answer)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, stats := range answer.Nodes {
+			sum += stats.Pool.Write.Completed
+		}
+		return err
+	})
+	return sum, err == nil
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +90,7 @@ func run(ctx context.Context, o options) error {
 			}
 			fmt.Printf("%+v\n", r)
 			results = append(results, r)
-			if err := os.WriteFile(o.out, []byte(render(o, results)), 0o644); err != nil {
+			if err := harness.WriteResult(o.out, render(o, results)); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"text/template"
 	"time"
 
@@ -37,12 +39,15 @@ type peer struct {
 	admin      string // URL of sidestep's admin listener, empty for the others
 }
 
+// stopLimit bounds the end of a process.
+const stopLimit = 5 * time.Second
+
 // stage holds the processes of a comparison.
 type stage struct {
 	dir         string
 	connections int // that nginx and haproxy allow
 	backend     backend
-	processes   []*exec.Cmd
+	processes   []*harness.Process
 }
 
 // start runs the backend and all proxies and returns once each answers. The
@@ -70,10 +75,8 @@ func (s *stage) start(ctx context.Context, sidestep string) ([]peer, error) {
 
 // stop ends the processes, the last started first.
 func (s *stage) stop() {
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		cmd := s.processes[i]
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // exec.Cmd.WaitDelay bounds it
+	for _, p := range slices.Backward(s.processes) {
+		_ = p.End(syscall.SIGINT, stopLimit) // how it ended does not matter
 	}
 }
 
@@ -83,7 +86,7 @@ func (s *stage) startBackend(ctx context.Context) error {
 		return err
 	}
 	ready := filepath.Join(s.dir, "nodes.json")
-	if _, err := s.run(ctx, "backend", self, "backend", "-ready", ready); err != nil {
+	if _, err := s.run("backend", self, "backend", "-ready", ready); err != nil {
 		return err
 	}
 	return eventually(ctx, "the simulated cluster", func(context.Context) error {
@@ -106,12 +109,12 @@ func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) 
 	if err := os.WriteFile(file, []byte("bulk:\n  single_shard:\n    - index: "+written+"\n"), 0o600); err != nil {
 		return peer{}, err
 	}
-	cmd, err := s.run(ctx, "sidestep", binary, "--config", file,
+	process, err := s.run("sidestep", binary, "--config", file,
 		"--upstream", "http://"+strings.Join(s.backend.Addrs, ",http://"), "--listen", listen, "--admin", admin)
 	if err != nil {
 		return peer{}, err
 	}
-	p := peer{name: "sidestep", addr: listen, pid: cmd.Process.Pid, admin: "http://" + admin}
+	p := peer{name: "sidestep", addr: listen, pid: process.PID, admin: "http://" + admin}
 	p.metrics = p.admin + "/metrics"
 	if err := eventually(ctx, "sidestep", func(ctx context.Context) error { return get(ctx, p.admin+"/-/ready") }); err != nil {
 		return peer{}, err
@@ -171,31 +174,29 @@ func (s *stage) configure(name, text string) (addr, file string, err error) {
 }
 
 func (s *stage) startPeer(ctx context.Context, p peer, command ...string) (peer, error) {
-	cmd, err := s.run(ctx, p.name, command...)
+	process, err := s.run(p.name, command...)
 	if err != nil {
 		return peer{}, err
 	}
-	p.pid = cmd.Process.Pid
+	p.pid = process.PID
 	return p, eventually(ctx, p.name, func(ctx context.Context) error { return get(ctx, "http://"+p.addr+"/") })
 }
 
 // run starts a process whose output goes to a log in the stage's folder.
-func (s *stage) run(ctx context.Context, name string, command ...string) (*exec.Cmd, error) {
+func (s *stage) run(name string, command ...string) (*harness.Process, error) {
 	log, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // the child has its own descriptor
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	defer func() { _ = log.Close() }()              // the child has its own descriptor
+	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it lives until stop
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	cmd.SysProcAttr = harness.ProcessAttributes(nil)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	p, err := harness.StartProcess(cmd)
+	if err != nil {
+		return nil, err
 	}
-	s.processes = append(s.processes, cmd)
-	return cmd, nil
+	s.processes = append(s.processes, p)
+	return p, nil
 }
 
 // eventually tries for at most 15 s, which ends what it tries, too.

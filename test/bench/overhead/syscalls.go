@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"sidestep/test/harness"
@@ -69,19 +70,17 @@ func (t tracer) count(ctx context.Context, dir string, p peer, load func() error
 	}
 	out := filepath.Join(dir, "trace-"+p.name+".txt")
 	command := t.command(pids, out)
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it lives until the load ends
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
+	tracing, err := harness.StartProcess(cmd)
+	if err != nil {
 		return 0, fmt.Errorf("count system calls: %w", err)
 	}
 	if err = harness.Pause(ctx, attachTime); err == nil {
 		err = load()
 	}
-	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait() // it was interrupted, and says so
+	_ = tracing.End(syscall.SIGINT, stopLimit) // it was interrupted, and says so
 	if err != nil {
 		return 0, err
 	}

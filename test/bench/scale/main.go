@@ -82,5 +82,5 @@ func measure(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Print(text)
-	return os.WriteFile(o.out, []byte(text), 0o644)
+	return harness.WriteResult(o.out, text)
 }

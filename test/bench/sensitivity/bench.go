@@ -130,9 +130,9 @@ func (b *bench) build(ctx context.Context, c change) (player, refused string, er
 
 // overlay writes the changed file, and the list that names it.
 func (b *bench) overlay(c change) (string, error) {
-	source, err := absolute(c.File)
+	source, err := filepath.Abs(c.File)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("find %s: %w", c.File, err)
 	}
 	text, err := os.ReadFile(source)
 	if err != nil {

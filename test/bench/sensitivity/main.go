@@ -8,8 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"sidestep/test/harness"
@@ -81,10 +79,7 @@ func run(ctx context.Context, o options) error {
 		r.lines = append(r.lines, m)
 		harness.Logf("%d of %d: %s: %s", i+1, len(changes), changes[i], r.summary(m))
 	}
-	if err := os.WriteFile(o.out, []byte(r.render()), 0o644); err != nil { //nolint:gosec // a report that everybody may read
-		return fmt.Errorf("write the table: %w", err)
-	}
-	return nil
+	return harness.WriteResult(o.out, r.render())
 }
 
 // choose keeps the changes of which only names one; all if it is empty.
@@ -105,13 +100,4 @@ func choose(changes []change, only string) ([]change, error) {
 		}
 	}
 	return kept, nil
-}
-
-// absolute is filepath.Abs for a path that is to be named in an overlay.
-func absolute(path string) (string, error) {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", path, err)
-	}
-	return full, nil
 }

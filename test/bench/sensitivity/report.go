@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,19 +54,9 @@ func (r *report) shifts(after outcome.Outcome) []shift {
 		}
 	}
 	slices.SortFunc(out, func(a, b shift) int {
-		if a.ratio() != b.ratio() {
-			return compare(b.ratio(), a.ratio())
-		}
-		return strings.Compare(a.row, b.row)
+		return cmp.Or(cmp.Compare(b.ratio(), a.ratio()), cmp.Compare(a.row, b.row))
 	})
 	return out
-}
-
-func compare(a, b float64) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // columns returns the cells of a line of the table after its name.

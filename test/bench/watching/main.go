@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -81,7 +80,7 @@ func compare(ctx context.Context, o options) error {
 		render(&text, situation.name, rows)
 	}
 	fmt.Print(text.String())
-	return os.WriteFile(o.out, []byte(text.String()), 0o644)
+	return harness.WriteResult(o.out, text.String())
 }
 
 // turns gives each side so many turns. Who begins changes.
@@ -108,7 +107,7 @@ type taken struct {
 // take gives a side one turn.
 func (o options) take(ctx context.Context, s *side) (t taken, err error) {
 	defer s.watch(ctx)()
-	before, err := s.cpu(ctx)
+	before, err := s.front.CPUUsed()
 	if err != nil {
 		return t, err
 	}
@@ -122,7 +121,7 @@ func (o options) take(ctx context.Context, s *side) (t taken, err error) {
 	if t.result.Failed+t.result.Partial > 0 {
 		return t, fmt.Errorf("%d failed, %d partial: %v", t.result.Failed, t.result.Partial, t.result.FirstErrors)
 	}
-	after, err := s.cpu(ctx)
+	after, err := s.front.CPUUsed()
 	t.cpu = after - before
 	return t, err
 }

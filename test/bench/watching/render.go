@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 )
 
 func (o options) header(b *strings.Builder) {
@@ -41,4 +42,4 @@ func (m *measured) perSearch() float64 {
 	return float64(m.cpu) / float64(time.Microsecond) / float64(max(1, m.result.Sent))
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", harness.Milliseconds(d)) }

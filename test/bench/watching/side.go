@@ -25,12 +25,6 @@ type side struct {
 	watched   bool // in its turns
 }
 
-// cpu is the CPU time that sidestep has used.
-func (s *side) cpu(ctx context.Context) (time.Duration, error) {
-	seconds, err := s.front.Sum(ctx, "process_cpu_seconds_total", nil)
-	return time.Duration(seconds * float64(time.Second)), err
-}
-
 // watch has a page and a Prometheus look at the side that watches, until the function
 // returned is called.
 func (s *side) watch(ctx context.Context) (stop func()) {

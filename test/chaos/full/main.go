@@ -104,8 +104,8 @@ func parse(arguments []string) (options, error) {
 
 // run measures all settings. What it started is gone when it returns, whatever ended it.
 func (o options) run(ctx context.Context) (err error) {
-	r, err := newReport(ctx, o)
-	if err != nil {
+	r := &report{options: o, began: time.Now()}
+	if r.sidestepVersion, err = o.SidestepVersion(ctx); err != nil {
 		return err
 	}
 	s := &stage{options: o, logf: harness.Logf}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -27,14 +26,6 @@ type report struct {
 	sidestepVersion string
 	began           time.Time
 	sections        []string
-}
-
-func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := o.SidestepVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &report{options: o, began: time.Now(), sidestepVersion: version}, nil
 }
 
 // best returns the fixed way through sidestep that answered most.
