@@ -8,7 +8,7 @@ import (
 const (
 	// scan is how many tickets of a class that do not fit are looked past for one that does.
 	scan = 1000
-	// Of the searches of a class that waited, left those whose clients went away, or that had waited for as long as
+	// Of the searches of a class that waited, left those that lost their clients, or that had waited for as long as
 	// they may. From leftMuch on, waiting is as long as that, and the newest go first.
 	leftMuch = 0.02
 	leftPart = 0.02

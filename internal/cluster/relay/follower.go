@@ -47,7 +47,7 @@ type Follower struct {
 	base *url.URL
 	page string
 
-	relay   string // whose report seq was the last one; empty: none was
+	relay   string // that the report with number seq was of; empty: none was
 	seq     int64
 	epoch   time.Time // when the relay's clock was 0, by ours
 	ids     []string
