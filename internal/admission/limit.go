@@ -50,7 +50,7 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
-	holds           float64 // see Node.holds
+	holds           float64 // see Node.holds; from there on there is no limit
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere
@@ -66,7 +66,7 @@ type frame struct {
 // lasts.
 //
 //	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
-//	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most
+//	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most, and by that if less than half of it is in use
 //
 // From what the node holds, which is no limit, it falls to what was in flight without all that was too much.
 // S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the largest
@@ -84,7 +84,11 @@ func (f frame) auto() (float64, Change) {
 		}
 		return f.bounded(max(carried, from-part*excess)), Shrank
 	case excess < -band*f.wanted && !f.rejected && f.limit < f.holds:
-		return f.bounded(f.limit + min(-gain*excess/f.part, growth*f.limit)), Grew
+		step := growth * f.limit
+		if f.peak >= f.limit/2 { // it is in use: what a change does shows
+			step = min(step, -gain*excess/f.part)
+		}
+		return f.bounded(f.limit + step), Grew
 	}
 	return f.limit, Kept
 }

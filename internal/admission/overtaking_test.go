@@ -327,6 +327,47 @@ func TestWhatWaitsIsMoved(t *testing.T) {
 	require.Equal(t, []float64{1, 1}, []float64{r.View("0", r.now).Admitted, r.View("1", r.now).Admitted})
 }
 
+// Of two nodes that others wait for a search may need one, though it needs neither of them.
+func TestWhatMayNeedOneOfTwoFullNodesWaitsForThem(t *testing.T) {
+	r := newRig(t, limited(4), 4)
+	for range 5 { // both are full, and one waits for each
+		r.search(0)
+		r.search(1)
+	}
+	s := &Ticket{}
+	for _, node := range []string{"0", "1", "2", "3"} { // some shard may have its copies on the two
+		s.Expect(Part{Node: node, Tasks: 0.5})
+	}
+	r.Offer(s, r.now)
+	require.Equal(t, Waits, s.Verdict)
+}
+
+// What is decided anew after its wait stays off the node where something that waits needs the room, so that gathers there.
+func TestWhatIsDecidedAnewLeavesRoomForWhatWaits(t *testing.T) {
+	r := newRig(t, limited(4), 3)
+	var wide []*Ticket
+	for range 4 {
+		wide = append(wide, r.search(0, 1, 2))
+	}
+	large := &Ticket{}
+	large.Expect(Part{Node: "0", Tasks: 3, Needed: true})
+	r.Offer(large, r.now)
+	next := r.search(0, 1, 2)
+	require.Equal(t, []Verdict{Waits, Waits}, []Verdict{large.Verdict, next.Verdict})
+	r.done(wide[0])
+	r.done(wide[1])
+	require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{large.Verdict, next.Verdict})
+	r.Move(next, r.now)
+	r.done(wide[2])
+	require.Equal(t, Admitted, large.Verdict)
+	for _, s := range []*Ticket{wide[3], next, large} {
+		r.done(s)
+	}
+	for _, n := range r.order {
+		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
+	}
+}
+
 // What can go to other nodes does not wait for one that others wait for, and takes no room there: what needs it goes next.
 func TestWhatCanGoElsewhereDoesNotWaitForAFullNode(t *testing.T) {
 	r := newRig(t, limited(4), 3)

@@ -41,7 +41,7 @@ const noRound = 0
 func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 	share := c.o.share()
 	var room, cost float64
-	idle, awaited := true, false
+	idle, awaited, inTheWay := true, false, 0
 	t.Unmeasured = len(t.charges) == 0
 	for i := range t.charges {
 		at := (t.blocked + i) % len(t.charges) // mostly it is the same node as the last time
@@ -54,6 +54,13 @@ func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 		free, claimed := n.free(round, share), n.claimed == round && n.reserved > 0
 		switch {
 		case !h.needed:
+			if claimed && free < h.tasks {
+				inTheWay++
+			}
+			if inTheWay > 1 { // some shard may have copies on these alone
+				t.blocked = at
+				return lack{turn: true}
+			}
 			idle, awaited = idle && n.searches <= 0, awaited || claimed
 			room += max(free, min(0, n.most()*share-(n.ours-n.ahead))) // what others fill up takes none from here
 			cost += h.tasks
@@ -109,18 +116,23 @@ func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 	return exhausted
 }
 
-// yield takes a ticket that goes off the nodes that it does not need and on which something that waits needs the room: there it
+// yield takes a ticket that goes off the node that it does not need and on which something that waits needs the room: there it
 // would be in the way. The engine chooses, and the others have room for it.
 func (c *Control) yield(t *Ticket, now time.Time) {
-	if t.Passes || c.length == 0 || !c.enforced() {
-		return
+	if !t.Passes && c.length > 0 && c.o.Mode != Off {
+		t.takeOff(func(h *charge) bool { return c.inTheWay(h, now) })
 	}
+}
+
+// takeOff moves what a ticket has on some nodes that it does not need to the others of these, if there are any.
+func (t *Ticket) takeOff(off func(h *charge) bool) {
 	var over, rest float64
 	for i := range t.charges {
 		switch h := &t.charges[i]; {
-		case c.inTheWay(h, now):
+		case h.needed:
+		case off(h):
 			over += h.tasks
-		case !h.needed:
+		default:
 			rest += h.tasks
 		}
 	}
@@ -129,9 +141,10 @@ func (c *Control) yield(t *Ticket, now time.Time) {
 	}
 	for i := range t.charges {
 		switch h := &t.charges[i]; {
-		case c.inTheWay(h, now):
+		case h.needed:
+		case off(h):
 			h.tasks = 0
-		case !h.needed:
+		default:
 			h.tasks *= 1 + over/rest
 		}
 	}
@@ -139,5 +152,5 @@ func (c *Control) yield(t *Ticket, now time.Time) {
 
 // inTheWay reports whether something that waits needs the room that a charge is to take, though that can be elsewhere.
 func (c *Control) inTheWay(h *charge, now time.Time) bool {
-	return !h.needed && h.node.claimed == c.round && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
+	return h.node.claimed == c.round && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
 }

@@ -22,10 +22,20 @@ func (s *Snapshot) Serves(node int, shard ShardName) bool {
 // for the path of a search.
 func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 	id, found := s.Nodes[node].ID, 0
-	for _, hidden := range []bool{false, true} {
+	begin := 0 // the table has one order: anywhere in it
+	if s.table != nil {
+		begin = rand.IntN(s.table.indices.Len() + 1)
+	}
+	for _, w := range []struct {
+		hidden bool
+		skip   int
+	}{{false, begin}, {false, 0}, {true, begin}, {true, 0}} {
 		s.table.each(func(p *placedIndex) bool {
+			if w.skip--; w.skip >= 0 {
+				return true
+			}
 			name := ShardName{Index: p.index.Name}
-			if name.Hidden() != hidden || !p.index.servedBy(id) || s.frame.leftAlone[name.Index] != MissNone {
+			if name.Hidden() != w.hidden || !p.index.servedBy(id) || s.frame.leftAlone[name.Index] != MissNone {
 				return true
 			}
 			at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })
@@ -38,10 +48,10 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 			return found < enoughServed
 		})
 		if found > 0 {
-			break
+			return shard, true
 		}
 	}
-	return shard, found > 0
+	return shard, false
 }
 
 // servedBy reports whether a node has a copy that answers searches.

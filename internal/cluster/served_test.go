@@ -80,7 +80,7 @@ func TestAnyServedIsNotAlwaysTheSame(t *testing.T) {
 		require.True(t, s.Serves(0, shard))
 		seen[shard] = true
 	}
-	require.Len(t, seen, enoughServed)
+	require.Len(t, seen, 10, "all that it has")
 }
 
 func TestDocumentsOfClosedIndices(t *testing.T) {

@@ -199,12 +199,13 @@ func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 		return c.resolved.Remove(t)
 	}
 	c.missing.Remove(t)
+	before, ok := c.resolved.Peek(t)
+	if ok && before.same(found) {
+		before.Version, before.At, before.Took = found.Version, found.At, found.Took
+		return false
+	}
 	l := &target{Resolved: *found, names: found.Indices()}
-	if before, ok := c.resolved.Peek(t); ok {
-		if before.same(found) {
-			before.Version, before.At, before.Took = found.Version, found.At, found.Took
-			return false
-		}
+	if ok {
 		l.usedAt.Store(before.usedAt.Load())
 		c.resolved.Remove(t)
 	}

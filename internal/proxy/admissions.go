@@ -203,6 +203,9 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 
 // full reports whether something waits for room.
 func (a *admissions) full() bool {
+	if a.inForce() == admission.Off {
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.control.Full(time.Now())

@@ -35,7 +35,7 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
-	if x.steering() == es.SteerItems && t.Searches == 0 && x.request.Pass != es.PassUnreadableBody { // it passes
+	if x.steering() == es.SteerItems && t.Searches == 0 && x.request.Pass != es.PassUnreadableBody && x.fits() { // it passes
 		items, _ := es.MultiSearch(nil, x.request, x.body)
 		t.Searches = len(items)
 	}

@@ -371,7 +371,11 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return
 	case attempt.Refused:
 		if t.resp.StatusCode == http.StatusOK && !t.readable() {
-			p.unreadable.Store(strings.ToLower(t.resp.Header.Get("Content-Encoding")), true) // by now it is known
+			for coding := range strings.SplitSeq(strings.ToLower(t.resp.Header.Get("Content-Encoding")), ",") {
+				if !decodable(coding) {
+					p.unreadable.Store(strings.TrimSpace(coding), true) // by now it is known
+				}
+			}
 		}
 		return
 	case attempt.NoCopy, attempt.Request:

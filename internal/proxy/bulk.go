@@ -214,11 +214,12 @@ func (p *Proxy) slotsFor(v *view, part bulk.Part) (slots bulk.Logical, index bul
 	if v.snapshot == nil {
 		return slots, index, bulk.ReasonUnknown
 	}
-	if _, placed := v.snapshot.Lookup(part.Index); !placed {
-		return slots, index, bulk.ReasonUnknown // reads do not know the slots yet, either
-	}
 	slots, index, why = p.slotsOf(v, part.Index, entry.Size)
-	return slots, index, cmp.Or(index.RefusedRouted, why)
+	why = cmp.Or(index.RefusedRouted, why)
+	if _, placed := v.snapshot.Lookup(part.Index); !placed && why == "" {
+		why = bulk.ReasonUnknown // reads do not know the slots yet, either
+	}
+	return slots, index, why
 }
 
 // pick chooses the slot of a place. b.mu is held.
@@ -326,11 +327,13 @@ func (b *bulkWrite) finish(now time.Time) {
 	b.remember(now)
 	b.items.end()
 	stored, alone := x.complete && x.Status == http.StatusOK, b.alone()
-	for _, p := range b.places {
+	for i, p := range b.places {
 		var documents int
 		var size int64
 		if stored {
-			p.book.Bulks.Add(1)
+			if !slices.ContainsFunc(b.places[:i], func(o place) bool { return o.book == p.book }) {
+				p.book.Bulks.Add(1)
+			}
 			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {

@@ -86,6 +86,7 @@ func (x *exchange) assignIDs() bool {
 		return false
 	}
 	out, ok := b.rewrite()
+	again.create = again.create && ok // else the index is another one by now, which takes no ids: what was stored went with the former
 	if !ok || !fits(2*(int64(len(out))-size)) {
 		return false
 	}

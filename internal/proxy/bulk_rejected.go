@@ -42,7 +42,7 @@ func (x *exchange) resolveBulk(t *try) bool {
 		return true // it passes unchanged
 	}
 	// It is held as it came and as items, and so is the answer to what is sent again.
-	result, ok := readResult(t, t.beyondRoom(4))
+	result, ok := readResult(t, t.beyondRoom(4, 0))
 	if !ok {
 		return !b.again.create
 	}

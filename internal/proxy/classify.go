@@ -92,7 +92,7 @@ func (p *Proxy) acceptanceOf(h http.Header) acceptance {
 // comesIn reports whether answers have come in one of these codings that cannot be read.
 func (p *Proxy) comesIn(codings string) (comes bool) {
 	p.unreadable.Range(func(coding, _ any) bool {
-		comes = strings.Contains(codings, coding.(string))
+		comes = strings.Contains(codings, coding.(string)) || strings.Contains(codings, "*")
 		return !comes
 	})
 	return comes

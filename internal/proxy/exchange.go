@@ -71,8 +71,10 @@ type exchange struct {
 	// copies, or the primary one of a bulk; may be nil.
 	near  *selection.Node
 	items *multiSearch
-	bulk  *bulkWrite // nil if the request is none, or stays as it is
-	sniff string     // address to put in place of the nodes' in the answer
+	// tallied: the searches of a multi-search have been counted
+	tallied bool
+	bulk    *bulkWrite // nil if the request is none, or stays as it is
+	sniff   string     // address to put in place of the nodes' in the answer
 
 	// admitter decides about the request; nil if none does, or the ticket was returned. It is from classify. The ticket's Parts are
 	// from choose if there is one.

@@ -71,7 +71,8 @@ func (x *exchange) chooseItems(now time.Time) {
 			x.Reason = reason
 		}
 	}
-	if x.Waited == 0 { // else they have been
+	if !x.tallied { // it is decided about once more where it has waited
+		x.tallied = true
 		m.tally(x.p.metrics.items)
 	}
 	if m.first < 0 || !x.decided(selection.Reason(x.Reason)) {

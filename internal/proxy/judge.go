@@ -160,7 +160,7 @@ func (t *try) judgeItems() {
 	case status == http.StatusBadRequest: // see refuses
 		t.cause = attempt.Refused
 	case status == http.StatusOK && x.mayForbid():
-		next, forbidden, beyondRoom := 0, false, t.beyondRoom(1)
+		next, forbidden, beyondRoom := 0, false, t.beyondRoom(1, 0)
 		head := t.readHead(int(x.p.o.MaxHeldBody), func(prefix []byte, complete bool) (done bool) {
 			full := beyondRoom(prefix, complete)
 			if len(prefix) < next && !complete && !full {
@@ -184,8 +184,8 @@ func (t *try) judgeItems() {
 }
 
 // beyondRoom returns a function that stops reading an answer once there is no memory to hold so many times what is more
-// than is judged of any: it is held until the client has read it.
-func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
+// than is judged of any: it is held until the client has read it. Up to least it is read all the same, and counted.
+func (t *try) beyondRoom(times int64, least int) func(prefix []byte, _ bool) (stop bool) {
 	x, taken := t.x, int64(0)
 	return func(prefix []byte, _ bool) bool {
 		more := times*int64(len(prefix)-headLimit) - taken
@@ -193,7 +193,7 @@ func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
 			return false
 		}
 		taken += more
-		if x.bulk.repeats() && x.bulk.again.create { // it is read all the same, and bodies are refused meanwhile: what is stored must not be sent again
+		if len(prefix) <= least || x.bulk.repeats() && x.bulk.again.create { // bodies are refused meanwhile: what is stored must not be sent again
 			x.p.held.Add(more)
 			x.held += more
 			return false

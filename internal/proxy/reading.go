@@ -48,7 +48,7 @@ func (t *try) measure() bool {
 	if t.resp.ContentLength >= 0 {
 		return true
 	}
-	size := len(t.readPlain(maxResult, t.beyondRoom(1)))
+	size := len(t.readPlain(maxResult, t.beyondRoom(1, 0)))
 	if !errors.Is(t.readErr, io.EOF) || len(t.resp.Trailer) > 0 {
 		return false
 	}

@@ -29,6 +29,10 @@ const (
 // maxSniffed bounds the list of nodes that is rewritten: about ten thousand nodes.
 const maxSniffed = 16 << 20
 
+// sureSniffed is how long a list may be that is rewritten although there is no memory: about two thousand nodes of what
+// clients ask for. One that passes has its client go around sidestep for as long as that runs.
+const sureSniffed = 1 << 20
+
 // addressFor returns the address to put in place of the nodes' in the answer; empty if it
 // is to stay unchanged.
 func (p *Proxy) addressFor(x *exchange) string {
@@ -65,7 +69,7 @@ func (x *exchange) rewriteAddresses(t *try) {
 	if t.resp.StatusCode != http.StatusOK || h.Get("Content-Encoding") != "" || !es.AcceptsJSON(h.Get("Content-Type")) {
 		return
 	}
-	body := t.readHead(maxSniffed+1, t.beyondRoom(2)) // it is held as it came and as it goes
+	body := t.readHead(maxSniffed+1, t.beyondRoom(2, sureSniffed)) // it is held as it came and as it goes
 	if !errors.Is(t.readErr, io.EOF) || len(body) > maxSniffed {
 		return
 	}

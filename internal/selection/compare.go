@@ -221,6 +221,9 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 // CPU quota runs out (excused), is none: the node is busy, while its peers are not.
 func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at int64) {
 	n, p, as := e.node, &e.node.probe, Slow
+	if excused && n.health.condition() == Failing {
+		as = Failing // that is no proof of anything else
+	}
 	p.told()
 	p.vain.Store(0)
 	if e.foreign {
@@ -241,7 +244,7 @@ func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at in
 		p.took.Set(math.Inf(1))
 		n.lastError.Store(&failure{at, why})
 	}
-	if late && n.starved(at) {
+	if late && !excused && n.starved(at) {
 		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {

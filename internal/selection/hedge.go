@@ -90,8 +90,9 @@ func (n *Node) owes(at int64) bool { return n.asking.silent.Load() && n.awaited(
 // have given. Until it answers, choices leave it out.
 func (s *Selector) Silent(d *Decision, now time.Time) bool {
 	at, found := s.since(now), false
+	var peers peerAnswers
 	for _, n := range d.concerned() {
-		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, at)) {
+		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, &peers, at)) {
 			n.asking.silent.Store(true)
 			found = true
 		}
@@ -110,27 +111,46 @@ func (d *Decision) concerned() []*Node {
 // late reports whether n owes an answer for far longer than its peers took for theirs, and
 // longer than it took for its own: for the last one, or, as it may have been silent then, the
 // one before. As many nodes must have been heard since it was asked as owe an answer, n among
-// them: where most are silent, the way to them is slow, or this process.
-func (s *Selector) late(n *Node, at int64) bool {
+// them: where most are silent, the way to them is slow, or this process. peers is what was found
+// last; the nodes of one search are asked at the same moment.
+func (s *Selector) late(n *Node, peers *peerAnswers, at int64) bool {
 	sent := n.asking.sentAt.Load()
 	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.mayStandStill(at))
 	if waited <= min(n.asking.took.Value(), n.asking.before.Value()) {
 		return false
 	}
-	heard, owing := 0, 0
-	var took []float64 // ms
+	if peers.since != sent {
+		*peers = s.answersSince(sent, at)
+	}
+	return peers.median > 0 && peers.heard >= peers.owing && waited > FarFactor*peers.median
+}
+
+// peerAnswers is what became of nodes since a moment at which others were asked.
+type peerAnswers struct {
+	since        int64   // ns
+	heard, owing int     // nodes that were heard since, and that owe an answer
+	median       float64 // of the times (ms) that those heard took for their last answer; 0: unknown
+}
+
+// answersSince returns what became of all data nodes since a moment.
+func (s *Selector) answersSince(since, at int64) peerAnswers {
+	p := peerAnswers{since: since}
+	var took []float64
 	for _, m := range *s.data.Load() {
 		switch {
 		case m.awaited(at):
-			owing++
-		case m.lastHeard() >= sent:
-			heard++
+			p.owing++
+		case m.lastHeard() >= since:
+			p.heard++
 			if ms := m.asking.took.Value(); ms > 0 {
 				took = append(took, ms)
 			}
 		}
 	}
-	return heard >= owing && len(took) > 0 && waited > FarFactor*stats.Median(took)
+	if len(took) > 0 {
+		p.median = stats.Median(took)
+	}
+	return p
 }
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner

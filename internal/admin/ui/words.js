@@ -2,7 +2,7 @@
 // listed is shown unchanged.
 
 // STATES of a node: kind is its mark, order the worst first.
-const STATES = {
+export const STATES = {
   unreachable: { kind: "gone", order: 0, word: "unreachable", means: "refuses or resets connections; ejected while every shard has another copy" },
   failing: { kind: "bad", order: 1, word: "failing", means: "failed searches through its own fault; ejected while every shard has another copy" },
   slow: { kind: "bad", order: 2, word: "slow", means: "its probes took far longer than those of its peers; ejected while every shard has another copy" },

@@ -203,7 +203,7 @@ func (f *Follower) apply(r *report) {
 	f.tick(now, r.Now)
 	f.relay, f.seq = r.Relay, r.Seq
 	if r.Cluster != nil {
-		f.applyCluster(r.Cluster, r.Indices)
+		f.applyCluster(r.Cluster)
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
@@ -251,9 +251,8 @@ func (f *Follower) id(number int) string {
 	return f.ids[number]
 }
 
-// applyCluster takes in engine and nodes, and which indices are left alone. A relay of the version before tells which are
-// closed where it tells of them.
-func (f *Follower) applyCluster(r *reportedCluster, indices []reportedIndex) {
+// applyCluster takes in engine and nodes, and which indices are left alone.
+func (f *Follower) applyCluster(r *reportedCluster) {
 	nodes, urls := make([]*cluster.Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
 		nodes[i] = &told.Node
@@ -267,11 +266,6 @@ func (f *Follower) applyCluster(r *reportedCluster, indices []reportedIndex) {
 	}
 	for _, index := range r.Closed {
 		leftAlone[index] = cluster.MissClosed
-	}
-	for _, index := range indices {
-		if index.Closed {
-			leftAlone[index.Name] = cluster.MissClosed
-		}
 	}
 	f.p.DiscoveredByRelay(&cluster.Identity{Engine: r.Engine, ClusterName: r.Name, ClusterUUID: r.UUID}, nodes, urls, leftAlone)
 }

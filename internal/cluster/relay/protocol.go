@@ -112,9 +112,7 @@ const placementSource = "routing_table"
 type reportedIndex struct {
 	Name string `json:"n"`
 	// Stale says that nobody searched it, so that it may be elsewhere by now.
-	Stale bool `json:"x,omitempty"`
-	// Closed is what a relay of the version before tells of the index.
-	Closed bool            `json:"closed,omitempty"`
+	Stale  bool            `json:"x,omitempty"`
 	Shards []reportedShard `json:"s"`
 }
 

@@ -118,20 +118,15 @@ func TestReportsAreValidated(t *testing.T) {
 	}
 }
 
-// Which indices are left alone a relay tells with the nodes, one of the version before which are closed with these.
+// Which indices are left alone a relay tells with the nodes.
 func TestIndicesThatARelayTellsToLeaveAlone(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(r *report){
-		"now":    func(r *report) { r.Cluster.Unsupported, r.Cluster.Closed = []string{"a", "b"}, []string{"a"} },
-		"before": func(r *report) { r.Cluster.Unsupported, r.Indices[0].Closed = []string{"b"}, true },
-	} {
-		f := testFollower(new([]cluster.NodeStats))
-		require.NoError(t, f.take(t, goodReport(change)), name)
-		require.Equal(t, map[string]cluster.Miss{"a": cluster.MissClosed, "b": cluster.MissUnsupported}, f.p.Snapshot().LeftAlone(), name)
-		told := reportCluster(f.p.Snapshot())
-		require.Equal(t, []string{"a", "b"}, told.Unsupported, name)
-		require.Equal(t, []string{"a"}, told.Closed, name)
-	}
+	f := testFollower(new([]cluster.NodeStats))
+	require.NoError(t, f.take(t, goodReport(func(r *report) { r.Cluster.Unsupported, r.Cluster.Closed = []string{"a", "b"}, []string{"a"} })))
+	require.Equal(t, map[string]cluster.Miss{"a": cluster.MissClosed, "b": cluster.MissUnsupported}, f.p.Snapshot().LeftAlone())
+	told := reportCluster(f.p.Snapshot())
+	require.Equal(t, []string{"a", "b"}, told.Unsupported)
+	require.Equal(t, []string{"a"}, told.Closed)
 }
 
 // A report that says to be of everything and continues a list panicked.
