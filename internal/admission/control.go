@@ -357,16 +357,16 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	switch {
 	case t.placed:
-		var off *Node // where something that waits needs the room, see yield
+		var off []*Node // where something that waits needs the room, see yield
 		for _, h := range t.charges {
 			if h.tasks == 0 {
-				off = h.node
+				off = append(off, h.node)
 			}
 		}
 		c.giveBack(t)
 		c.spread(t)
-		t.takeOff(func(h *charge) bool { return h.node == off })
 		if !c.enforced() || c.lacks(t, now, noRound) == (lack{}) {
+			t.takeOff(func(h *charge) bool { return slices.Contains(off, h.node) })
 			t.placed = true
 			c.hold(t, 1)
 			c.charge(t)

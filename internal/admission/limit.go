@@ -50,7 +50,7 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
-	holds           float64 // see Node.holds; from there on there is no limit
+	holds           float64 // see Node.holds, within min and max; a limit that high has not been lowered
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere
@@ -68,7 +68,7 @@ type frame struct {
 //	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
 //	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most, and by that if less than half of it is in use
 //
-// From what the node holds, which is no limit, it falls to what was in flight without all that was too much.
+// One that was not lowered yet falls to what was in flight without all that was too much.
 // S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the largest
 // part of what is in flight that is in the pool of any node. While no pool is full, that part of what is
 // sent in addition will be there, too; of what is too much in a full one all waits there.

@@ -20,6 +20,7 @@ func TestAuto(t *testing.T) {
 		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.25 }, 24, Grew},
 		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.01 }, 30, Grew},
 		{"a short queue, whatever keeps the load low", func(f *frame) { f.queue, f.peak = 0, 10 }, 21, Grew},
+		{"a short queue, less than half being in use", func(f *frame) { f.queue, f.peak = 0, 9 }, 30, Grew},
 		{"a short queue, at what the node holds", func(f *frame) { f.holds = 20 }, 20, Kept},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
@@ -84,19 +85,21 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 // Until its queue was too long a node takes what it holds. The first limit is made of what was in flight then, after
 // about a second, however much more the node would hold.
 func TestALimitBeginsWithALongQueue(t *testing.T) {
-	r := newRig(t, Options{Mode: Auto}, 1)
-	n := r.nodes["0"]
-	poll := func(queue float64) float64 {
-		for range 6 { // of 200 ms
-			r.now = r.now.Add(200 * time.Millisecond)
-			n.ours = queue + 2
-			n.raisePeak(1)
-			r.poll(Poll{Queue: queue, Active: 2, QueueSize: 2000, Completed: 20})
+	for most, first := range map[float64]float64{0: 2002, 100: 100} {
+		r := newRig(t, Options{Mode: Auto, Max: most}, 1)
+		n := r.nodes["0"]
+		poll := func(queue float64) float64 {
+			for range 6 { // of 200 ms
+				r.now = r.now.Add(200 * time.Millisecond)
+				n.ours = queue + 2
+				n.raisePeak(1)
+				r.poll(Poll{Queue: queue, Active: 2, QueueSize: 2000, Completed: 20})
+			}
+			return *r.View("0", r.now).Limit
 		}
-		return *r.View("0", r.now).Limit
+		require.Equal(t, first, poll(3), "threads and queue, or what is configured")
+		require.InDelta(t, 42-((3+4*40)/5.0-4), poll(40), 1e-9, "what was in flight without what was too much, of a frame of five polls")
 	}
-	require.Equal(t, 2002.0, poll(3), "threads and queue")
-	require.InDelta(t, 42-((3+4*40)/5.0-4), poll(40), 1e-9, "what was in flight without what was too much, of a frame of five polls")
 }
 
 // What a long queue taught is forgotten once the queue is short, however little is in flight: else the next burst would
@@ -105,7 +108,7 @@ func TestALimitGrowsAlsoWhileItIsNotInUse(t *testing.T) {
 	r := newRig(t, Options{Mode: Auto}, 1)
 	n := r.nodes["0"]
 	n.limit = 9
-	for range 5 * 120 { // polls of 200 ms
+	for range 5 * 10 { // polls of 200 ms: in steps of one it would be at 19
 		r.now = r.now.Add(200 * time.Millisecond)
 		n.ours = 2
 		n.raisePeak(1)

@@ -7,7 +7,7 @@ import (
 
 // lack is what keeps a ticket from going; nothing if it is zero.
 type lack struct {
-	turn bool // something that waits comes before it on a node that it needs
+	turn bool // something that waits comes before it on a node that it needs, or on two of which it may need one
 	node bool // there is no room there
 	sum  bool // nor is there, in sum, on the nodes among which the engine chooses
 }
@@ -54,7 +54,7 @@ func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 		free, claimed := n.free(round, share), n.claimed == round && n.reserved > 0
 		switch {
 		case !h.needed:
-			if claimed && free < h.tasks {
+			if claimed && n.room(share) < h.tasks {
 				inTheWay++
 			}
 			if inTheWay > 1 { // some shard may have copies on these alone
@@ -89,7 +89,7 @@ func (n *Node) free(round uint64, share float64) float64 {
 // that comes after it takes that. It is what the ticket sends to each node; of nodes that have not enough of it in sum,
 // all. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
 //
-// A ticket that comes after another one on a node that it needs reserves nothing: only after that one it can go. So a node that many wait for does
+// A ticket that comes after another one on a node that it needs, or on two that it may need, reserves nothing: only after that one it can go. So a node that many wait for does
 // not keep the others idle.
 func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 	if l.turn || l == (lack{}) {
@@ -116,7 +116,7 @@ func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 	return exhausted
 }
 
-// yield takes a ticket that goes off the node that it does not need and on which something that waits needs the room: there it
+// yield takes a ticket that goes off nodes that it does not need and on which something that waits needs the room: there it
 // would be in the way. The engine chooses, and the others have room for it.
 func (c *Control) yield(t *Ticket, now time.Time) {
 	if !t.Passes && c.length > 0 && c.o.Mode != Off {
@@ -152,5 +152,5 @@ func (t *Ticket) takeOff(off func(h *charge) bool) {
 
 // inTheWay reports whether something that waits needs the room that a charge is to take, though that can be elsewhere.
 func (c *Control) inTheWay(h *charge, now time.Time) bool {
-	return h.node.claimed == c.round && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
+	return h.node.claimed == c.round && h.node.reserved > 0 && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
 }
