@@ -74,7 +74,7 @@ func TestAnyServedIsNotAlwaysTheSame(t *testing.T) {
 	}
 	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}, {ID: "b"}}, Indices: indices})
 	seen := map[ShardName]bool{}
-	for range 1000 {
+	for range 5000 { // the first one in the table's order is drawn rarely
 		shard, ok := s.AnyServed(0)
 		require.True(t, ok)
 		require.True(t, s.Serves(0, shard))

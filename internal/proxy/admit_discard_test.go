@@ -56,7 +56,7 @@ func TestTheBodyOfARefusedRequestIsReadForALimitedTime(t *testing.T) {
 			client := &slowClient{ResponseRecorder: httptest.NewRecorder()}
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/idx/_doc", nil)
 			r.Body, r.ProtoMajor = client, one.major
-			x := &exchange{p: &Proxy{o: Options{BodyTimeout: one.patience}}, w: client, r: r}
+			x := &exchange{p: &Proxy{o: Options{BodyTimeout: one.patience}}, w: client, r: r, view: &view{}}
 			x.streamBody(client, nil)
 			began := time.Now()
 			x.discardBody()

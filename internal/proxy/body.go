@@ -320,7 +320,7 @@ func (b *clientBody) drain(x *exchange) {
 		n, err := x.r.Body.Read(rest[:])
 		x.discarded += int64(n)
 		switch {
-		case err == nil && (b.deadline.end.IsZero() || x.discarded < usualLongestBody): // more than the engines take is not waited for
+		case err == nil && (b.deadline.end.IsZero() || x.discarded <= max(usualLongestBody, x.view.longestBody)): // more than the engines take is not waited for
 			continue
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the latter: the client has left
 			b.ended.Store(true)

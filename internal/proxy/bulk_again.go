@@ -86,7 +86,9 @@ func (x *exchange) assignIDs() bool {
 		return false
 	}
 	out, ok := b.rewrite()
-	again.create = again.create && ok // else the index is another one by now, which takes no ids: what was stored went with the former
+	if again.create && !ok && len(again.minted.Places) == 1 { // the index is another one by now, which takes no ids: what was stored went with the former
+		again.create, b.chosen = false, nil
+	}
 	if !ok || !fits(2*(int64(len(out))-size)) {
 		return false
 	}

@@ -91,8 +91,10 @@ func (p *Proxy) acceptanceOf(h http.Header) acceptance {
 
 // comesIn reports whether answers have come in one of these codings that cannot be read.
 func (p *Proxy) comesIn(codings string) (comes bool) {
+	codings = strings.ReplaceAll(codings, " ", "")
+	all := strings.Contains(codings, "*") && !strings.Contains(codings, "*;q=0,") && !strings.HasSuffix(codings, "*;q=0")
 	p.unreadable.Range(func(coding, _ any) bool {
-		comes = strings.Contains(codings, coding.(string)) || strings.Contains(codings, "*")
+		comes = all || strings.Contains(codings, coding.(string))
 		return !comes
 	})
 	return comes

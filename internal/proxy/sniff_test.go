@@ -126,4 +126,5 @@ func TestListsOfNodesAreHeldWithinBounds(t *testing.T) {
 		require.Equal(t, result == sniffPassed, body == list)
 		require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
 	}
+	require.Equal(t, []int{2, 1}, []int{h.sniffs(sniffRewritten), h.sniffs(sniffPassed)})
 }

@@ -244,7 +244,7 @@ func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at in
 		p.took.Set(math.Inf(1))
 		n.lastError.Store(&failure{at, why})
 	}
-	if late && !excused && n.starved(at) {
+	if late && n.starved(at) {
 		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {

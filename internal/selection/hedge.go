@@ -112,7 +112,7 @@ func (d *Decision) concerned() []*Node {
 // longer than it took for its own: for the last one, or, as it may have been silent then, the
 // one before. As many nodes must have been heard since it was asked as owe an answer, n among
 // them: where most are silent, the way to them is slow, or this process. peers is what was found
-// last; the nodes of one search are asked at the same moment.
+// last; the nodes of one search are mostly asked at the same moment.
 func (s *Selector) late(n *Node, peers *peerAnswers, at int64) bool {
 	sent := n.asking.sentAt.Load()
 	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.mayStandStill(at))
