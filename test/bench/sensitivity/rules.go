@@ -104,7 +104,7 @@ func ofSearches() []rule {
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
 		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.concerned(),", "return false && slices.ContainsFunc(d.concerned(),"},
-		{"silence: as many heard as owe", "hedge.go", "peers.heard >= peers.owing &&", "heard >= 0*owing &&"},
+		{"silence: as many heard as owe", "hedge.go", "peers.heard >= peers.owing &&", "peers.heard >= 0*peers.owing &&"},
 		{"silence: longer than the node itself took", "hedge.go", "if waited <= min(", "if waited <= 0*min("},
 	}
 }
