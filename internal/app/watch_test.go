@@ -59,7 +59,7 @@ func TestAFileThatCouldNotBeReadIsReadAgain(t *testing.T) {
 	require.Equal(t, "renewed again", f.get())
 }
 
-// Who was told that a file cannot be used is told when it can, also if it is again what it was.
+// After the log has told that a file cannot be used it tells when it can, also if that is again what it was.
 func TestAFileThatIsPutBackIsTold(t *testing.T) {
 	f := newWatchedFile(t)
 	require.NoError(t, os.Rename(f.name, f.name+".old"))

@@ -80,20 +80,27 @@ func (c *chaos) step() {
 }
 
 func (c *chaos) poll(i int) {
-	p := Poll{
-		State: Fine, Took: time.Duration(c.r.Int64N(1e9)), Queue: c.r.ExpFloat64() * 5, Queries: c.r.Int64N(500), Elapsed: time.Second,
-		ServiceTime: time.Duration(c.r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
-	}
-	if c.r.Float64() < c.bad[i] {
-		p.State = []State{Unresponsive, Unresponsive, Failing, Unreachable}[c.r.IntN(4)]
-	}
-	if c.r.IntN(30) == 0 {
-		p.Rejected = c.r.Float64()
-	}
-	for j, n := range c.nodes[:c.data] {
-		p.Coordinated[n.ID] = Seen{Now: time.Duration(c.r.ExpFloat64() * 5e6 * (1 + 50*c.bad[j]))}
-	}
+	p := randomPoll(c.r, c.nodes[:c.data], c.bad, i, Unresponsive, Unresponsive, Failing, Unreachable)
 	c.s.ObservePoll(c.nodes[i].ID, p, at(c.now))
+}
+
+// randomPoll draws a poll of node i of some, of which the first ones have data: the worse a node is, the more often it is in one of
+// the states given.
+func randomPoll(r *rand.Rand, data []*Node, bad []float64, i int, ill ...State) Poll {
+	p := Poll{
+		State: Fine, Took: time.Duration(r.Int64N(1e9)), Queue: r.ExpFloat64() * 5, Queries: r.Int64N(500), Elapsed: time.Second,
+		ServiceTime: time.Duration(r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
+	}
+	if r.Float64() < bad[i] {
+		p.State = ill[r.IntN(len(ill))]
+	}
+	if r.IntN(30) == 0 {
+		p.Rejected = r.Float64()
+	}
+	for j, n := range data {
+		p.Coordinated[n.ID] = Seen{Now: time.Duration(r.ExpFloat64() * 5e6 * (1 + 50*bad[j]))}
+	}
+	return p
 }
 
 // settle ends a search.

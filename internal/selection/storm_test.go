@@ -48,19 +48,7 @@ func (w *storm) isBad(n *Node) bool {
 }
 
 func (w *storm) poll(i int) {
-	p := Poll{
-		State: Fine, Took: time.Duration(w.r.Int64N(1e9)), Queue: w.r.ExpFloat64() * 5, Queries: w.r.Int64N(500), Elapsed: time.Second,
-		ServiceTime: time.Duration(w.r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
-	}
-	if w.r.Float64() < w.bad[i] {
-		p.State = []State{Unresponsive, Unresponsive, Unknown, Unreachable}[w.r.IntN(4)]
-	}
-	if w.r.IntN(30) == 0 {
-		p.Rejected = w.r.Float64()
-	}
-	for j, n := range w.nodes[:w.data] {
-		p.Coordinated[n.ID] = Seen{Now: time.Duration(w.r.ExpFloat64() * 5e6 * (1 + 50*w.bad[j]))}
-	}
+	p := randomPoll(w.r, w.nodes[:w.data], w.bad, i, Unresponsive, Unresponsive, Unknown, Unreachable)
 	w.s.ObservePoll(w.nodes[i].ID, p, at(w.now))
 }
 
