@@ -181,10 +181,10 @@ func TestALimitIsAtMostWhatTheNodeTakes(t *testing.T) {
 			Poll
 			most float64
 		}{
-			{Poll{Threads: 1, QueueSize: 3}, 4},
-			{Poll{Threads: 2, QueueSize: 3}, 5},
+			{Poll{Threads: 1, QueueSize: 4}, 3},
+			{Poll{Threads: 2, QueueSize: 4}, 4},
 			{Poll{Threads: 2}, 8},
-			{Poll{Threads: 2, QueueSize: 4}, 6},
+			{Poll{Threads: 2, QueueSize: 6}, 5},
 		} {
 			c.Observe("0", poll.Poll, start)
 			if poll.QueueSize == 0 {

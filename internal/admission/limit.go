@@ -9,12 +9,11 @@ const (
 	// band is the part of that by which a queue may differ from it before the limit moves.
 	band = 0.25
 	// gain is the part of the difference by which the limit moves in a frame.
-	gain = 0.25
+	gain = 0.5
 	// growth is the part of itself by which a limit grows in a frame at most.
 	growth = 0.5
-	// gathersMost is the part of a node's queue up to which more than waiting is wanted, for what gathers
-	// while the node stands still: the rest is for bursts.
-	gathersMost = 0.5
+	// filled is the part of a node's queue that is filled at most: the rest is for bursts, and for other clients.
+	filled = 0.5
 	// afterRejection is what a node's own rejections leave of its limit.
 	afterRejection = 0.75
 
@@ -50,7 +49,7 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
-	holds           float64 // see Node.holds, within min and max; a limit that high has not been lowered
+	takes           float64 // see Node.takes, within min and max
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere
@@ -68,7 +67,6 @@ type frame struct {
 //	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
 //	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most, and by that if less than half of it is in use
 //
-// One that was not lowered yet falls to what was in flight without all that was too much.
 // S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the largest
 // part of what is in flight that is in the pool of any node. While no pool is full, that part of what is
 // sent in addition will be there, too; of what is too much in a full one all waits there.
@@ -78,12 +76,8 @@ func (f frame) auto() (float64, Change) {
 	case excess > band*f.wanted:
 		from := min(f.limit, max(f.peak, f.min))
 		carried := min(from, f.rate*f.base*(1+waiting))
-		part := gain
-		if f.limit >= f.holds {
-			part = 1
-		}
-		return f.bounded(max(carried, from-part*excess)), Shrank
-	case excess < -band*f.wanted && !f.rejected && f.limit < f.holds:
+		return f.bounded(max(carried, from-gain*excess)), Shrank
+	case excess < -band*f.wanted && !f.rejected && f.limit < f.takes:
 		step := growth * f.limit
 		if f.peak >= f.limit/2 { // it is in use: what a change does shows
 			step = min(step, -gain*excess/f.part)

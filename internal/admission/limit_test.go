@@ -9,26 +9,26 @@ import (
 )
 
 func TestAuto(t *testing.T) {
-	f := frame{limit: 20, holds: 1002, min: 2, wanted: 4, part: 1, peak: 20, rate: 100, base: 0.02}
+	f := frame{limit: 20, takes: 1002, min: 2, wanted: 4, part: 1, peak: 20, rate: 100, base: 0.02}
 	for _, c := range []struct {
 		name   string
 		change func(*frame)
 		limit  float64
 		why    Change
 	}{
-		{"a short queue", func(f *frame) { f.queue = 0 }, 21, Grew},
-		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.25 }, 24, Grew},
+		{"a short queue", func(f *frame) { f.queue = 0 }, 22, Grew},
+		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.25 }, 28, Grew},
 		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.01 }, 30, Grew},
-		{"a short queue, whatever keeps the load low", func(f *frame) { f.queue, f.peak = 0, 10 }, 21, Grew},
+		{"a short queue, whatever keeps the load low", func(f *frame) { f.queue, f.peak = 0, 10 }, 22, Grew},
 		{"a short queue, less than half being in use", func(f *frame) { f.queue, f.peak = 0, 9 }, 30, Grew},
-		{"a short queue, at what the node holds", func(f *frame) { f.holds = 20 }, 20, Kept},
+		{"a short queue, at what the node takes", func(f *frame) { f.takes = 20 }, 20, Kept},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
-		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},
-		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 7.5, Shrank},
+		{"a long queue", func(f *frame) { f.queue = 14 }, 15, Shrank},
+		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 5, Shrank},
 		{"what gathers while it stands still", func(f *frame) { f.queue, f.wanted = 14, 14 }, 20, Kept},
-		{"more than that", func(f *frame) { f.queue, f.wanted = 24, 14 }, 17.5, Shrank},
-		{"less than that", func(f *frame) { f.queue, f.wanted = 5, 14 }, 22.25, Grew},
+		{"more than that", func(f *frame) { f.queue, f.wanted = 24, 14 }, 15, Shrank},
+		{"less than that", func(f *frame) { f.queue, f.wanted = 5, 14 }, 24.5, Grew},
 		{"not below what it carries", func(f *frame) { f.queue = 1000 }, 6, Shrank},
 		{"not below the least", func(f *frame) { f.queue, f.rate = 1000, 0 }, 2, Shrank},
 		{"not above the most", func(f *frame) { f.max = 20.5 }, 20.5, Grew},
@@ -82,10 +82,10 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 	require.InEpsilon(t, at[110], at[720], 0.1)
 }
 
-// Until its queue was too long a node takes what it holds. The first limit is made of what was in flight then, after
+// Until its queue was too long a node takes half of its queue. The first limit is made of what was in flight then, after
 // about a second, however much more the node would hold.
 func TestALimitBeginsWithALongQueue(t *testing.T) {
-	for most, first := range map[float64]float64{0: 2002, 100: 100} {
+	for most, first := range map[float64]float64{0: 1002, 100: 100} {
 		r := newRig(t, Options{Mode: Auto, Max: most}, 1)
 		n := r.nodes["0"]
 		poll := func(queue float64) float64 {
@@ -97,8 +97,8 @@ func TestALimitBeginsWithALongQueue(t *testing.T) {
 			}
 			return *r.View("0", r.now).Limit
 		}
-		require.Equal(t, first, poll(3), "threads and queue, or what is configured")
-		require.InDelta(t, 42-((3+4*40)/5.0-4), poll(40), 1e-9, "what was in flight without what was too much, of a frame of five polls")
+		require.Equal(t, first, poll(3), "threads and half of the queue, or what is configured")
+		require.InDelta(t, 42-gain*((3+4*40)/5.0-4), poll(40), 1e-9, "what was in flight without half of what was too much, of a frame of five polls")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestALimitGrowsAlsoWhileItIsNotInUse(t *testing.T) {
 		n.raisePeak(1)
 		r.poll(Poll{Active: 2, QueueSize: 50, Completed: 20})
 	}
-	require.Equal(t, 52.0, *r.View("0", r.now).Limit)
+	require.Equal(t, 27.0, *r.View("0", r.now).Limit)
 	before := r.LimitChanges(Grew)
 	r.now = r.now.Add(10 * time.Second)
 	r.poll(Poll{QueueSize: 50, Completed: 20})
@@ -156,13 +156,13 @@ func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 		require.LessOrEqual(t, r.order[0].wanted(), 25.0, "half of the queue is for bursts")
 		limit := *r.View("0", r.now).Limit
 		r.SetMode(Target, r.now)
-		require.LessOrEqual(t, *r.View("0", r.now).Limit, 52.0, "the other mode knows nothing of pools")
+		require.LessOrEqual(t, *r.View("0", r.now).Limit, 27.0, "the other mode knows nothing of pools")
 		return limit
 	}
 	require.Greater(t, of(Options{Mode: Auto}, 1), 200.0)
-	require.Equal(t, 52.0, of(Options{Mode: Auto}, 50))
-	require.Equal(t, 52.0, of(Options{Mode: Target, TargetResponseTime: time.Minute}, 1))
-	require.Equal(t, 52.0, of(Options{Mode: Auto, Learns: true}, 1), "what writes send to a node is not known")
+	require.Equal(t, 27.0, of(Options{Mode: Auto}, 50))
+	require.Equal(t, 27.0, of(Options{Mode: Target, TargetResponseTime: time.Minute}, 1))
+	require.Equal(t, 27.0, of(Options{Mode: Auto, Learns: true}, 1), "what writes send to a node is not known")
 }
 
 // Rejections lower the limit at once, once in a frame, and never below the least.

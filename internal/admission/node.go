@@ -138,7 +138,7 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 		return Kept
 	}
 	rate := float64(n.completed) / took.Seconds()
-	n.gathers = min(rate*n.stalled.Seconds(), max(0, gathersMost*n.capacity-waiting*n.threads))
+	n.gathers = min(rate*n.stalled.Seconds(), max(0, filled*n.capacity-waiting*n.threads))
 	if !o.Learns { // what is in flight of writes is a guess, on which no more is sent than a pool takes
 		n.flown = n.flights / float64(n.polls)
 	}
@@ -173,7 +173,7 @@ func (n *Node) frame(o *Options) frame {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
-	f.holds = f.bounded(n.holds())
+	f.takes = f.bounded(n.takes())
 	return f
 }
 
@@ -189,13 +189,13 @@ func (n *Node) foreign(share float64) float64 {
 	return max(0, n.others-n.ours*(1/share-1))
 }
 
-// most returns how many shard queries may be in flight on the node: its limit, but not more than it holds.
-func (n *Node) most() float64 { return min(n.limit, n.holds()) }
+// most returns how many shard queries may be in flight on the node: its limit, but not more than it takes.
+func (n *Node) most() float64 { return min(n.limit, n.takes()) }
 
-// holds returns how many shard queries can be in flight before the node rejects some: what its threads and its queue
+// takes returns how many shard queries may be in flight whatever the limit: what its threads and half of its queue
 // take, and what was in flight in the last frame and in no pool. Such searches are on their way, or are
 // coordinated; what waits for a busier node does not count. Threads are started as they are needed, so that grows with them.
-func (n *Node) holds() float64 { return n.threads + n.capacity + n.flown*n.elsewhere }
+func (n *Node) takes() float64 { return n.threads + filled*n.capacity + n.flown*n.elsewhere }
 
 // room returns how many more shard queries may be sent to the node from here.
 func (n *Node) room(share float64) float64 {
