@@ -25,7 +25,7 @@ func TestAuto(t *testing.T) {
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
 		{"a long queue", func(f *frame) { f.queue = 14 }, 15, Shrank},
-		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 5, Shrank},
+		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 12 }, 7, Shrank},
 		{"what gathers while it stands still", func(f *frame) { f.queue, f.wanted = 14, 14 }, 20, Kept},
 		{"more than that", func(f *frame) { f.queue, f.wanted = 24, 14 }, 15, Shrank},
 		{"less than that", func(f *frame) { f.queue, f.wanted = 5, 14 }, 24.5, Grew},
