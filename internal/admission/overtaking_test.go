@@ -399,3 +399,23 @@ func TestWhatCanGoElsewhereDoesNotWaitForAFullNode(t *testing.T) {
 		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
 	}
 }
+
+// What the share of its class holds back reserves no room, although it lacks some: searches of other classes go as when the next
+// answer has come.
+func TestWhatAShareHoldsBackReservesNoRoom(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "flood"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	for range 6 {
+		require.Equal(t, Admitted, r.of(1, 0).Verdict)
+	}
+	for range 10 {
+		require.Equal(t, Admitted, r.of(0, 0).Verdict)
+	}
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Waits, wide.Verdict, "its class has its share, and the node room for four")
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	require.Equal(t, Admitted, r.of(1, 0).Verdict)
+}
