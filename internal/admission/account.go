@@ -7,7 +7,7 @@ import (
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, waited bool, now time.Time) {
-	c.yield(t, now)
+	c.yield(t)
 	c.place(t, waited, now)
 	c.send(t, now)
 }

@@ -257,15 +257,15 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	if !t.Passes {
 		k.came(now)
 	}
-	lacks, over, goes := c.look(t, now)
+	lacks, over, due := c.look(t, now)
 	switch {
-	case goes:
+	case due && lacks == (lack{}):
 		c.admit(t, false, now)
 	case c.o.Mode == Observe:
-		c.follow(t, lacks, now)
+		c.follow(t, now)
 	default:
 		c.queue(t, now)
-		if t.Verdict == Waits {
+		if t.Verdict == Waits && due { // what its class holds back reserves nothing, as in a pump
 			c.claim(t, lacks, now)
 		}
 		k.held = k.held || t.Verdict == Waits && over
@@ -277,14 +277,14 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 }
 
 // look returns what room a new ticket lacks, whether it exceeds the share of its class, and
-// whether it goes on at once.
-func (c *Control) look(t *Ticket, now time.Time) (lacks lack, over, goes bool) {
+// whether nothing but room keeps it from going.
+func (c *Control) look(t *Ticket, now time.Time) (lacks lack, over, due bool) {
 	if t.Passes || c.o.Mode == Off {
 		return lack{}, false, true
 	}
 	k := &c.classes[t.Class]
 	lacks, over = c.lacks(t, now, c.round), k.inFlight > 0 && k.exceeds(t, c.shareOf(k, now))
-	return lacks, over, lacks == (lack{}) && k.inTurn(now) && !k.held && !over
+	return lacks, over, k.inTurn(now) && !k.held && !over
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
@@ -292,7 +292,7 @@ func (c *Control) look(t *Ticket, now time.Time) (lacks lack, over, goes bool) {
 func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 	c.spread(t)
 	t.Class = c.enters(t, now)
-	if _, _, goes := c.look(t, now); goes {
+	if lacks, _, due := c.look(t, now); due && lacks == (lack{}) {
 		return Admitted, ""
 	}
 	if why := c.full(t); why != "" && c.inPlaceOf(t, why, now) == nil {

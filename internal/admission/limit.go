@@ -49,7 +49,7 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
-	takes           float64 // see Node.takes, within min and max
+	takes           float64 // see Node.takes
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere

@@ -168,12 +168,11 @@ func (n *Node) beginFrame(now time.Time) {
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, takes: n.takes(), wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
-	f.takes = f.bounded(n.takes())
 	return f
 }
 

@@ -9,12 +9,9 @@ import "time"
 // those that there was room for.
 
 // follow sends a ticket that would wait, and queues it.
-func (c *Control) follow(t *Ticket, lacks lack, now time.Time) {
+func (c *Control) follow(t *Ticket, now time.Time) {
 	c.classes[t.Class].wouldWait++
 	c.queue(t, now)
-	if t.queued {
-		c.claim(t, lacks, now)
-	}
 	c.send(t, now)
 	for _, h := range t.charges {
 		h.node.ahead += h.tasks

@@ -399,3 +399,40 @@ func TestWhatCanGoElsewhereDoesNotWaitForAFullNode(t *testing.T) {
 		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
 	}
 }
+
+// What the share of its class holds back reserves no room, although it lacks some: searches of other classes go as when the next
+// answer has come.
+func TestWhatAShareHoldsBackReservesNoRoom(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "flood"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	for range 6 {
+		require.Equal(t, Admitted, r.of(1, 0).Verdict)
+	}
+	for range 10 {
+		require.Equal(t, Admitted, r.of(0, 0).Verdict)
+	}
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Waits, wide.Verdict, "its class has its share, and the node room for four")
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	require.Equal(t, Admitted, r.of(1, 0).Verdict)
+}
+
+// Of two nodes of which something that waits has reserved a part, and that have room, a search that need not go there waits for
+// neither: what is reserved stays free.
+func TestWhatIsReservedInPartKeepsNothingWaiting(t *testing.T) {
+	r := newRig(t, limited(4), 4)
+	for range 4 {
+		r.search(0)
+	}
+	for range 3 {
+		r.search(1)
+		r.search(2)
+	}
+	first := &Ticket{Parts: []Part{{Node: "0", Tasks: 1, Needed: true}, {Node: "1", Tasks: 1}, {Node: "2", Tasks: 1}}}
+	r.Offer(first, r.now)
+	require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{first.Verdict, r.search(1, 2, 3).Verdict})
+	require.Equal(t, []float64{3, 3, 3}, []float64{r.View("1", r.now).Admitted, r.View("2", r.now).Admitted, r.View("3", r.now).Admitted})
+}

@@ -51,10 +51,10 @@ func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 			t.Unmeasured = true
 			continue
 		}
-		free, claimed := n.free(round, share), n.claimed == round && n.reserved > 0
+		free, claimed := n.free(round, share), n.reservedIn(round) > 0
 		switch {
 		case !h.needed:
-			if claimed && n.room(share) < h.tasks {
+			if claimed && n.room(share) < h.tasks { // it is full; where it is not, yield leaves what is reserved
 				inTheWay++
 			}
 			if inTheWay > 1 { // some shard may have copies on these alone
@@ -77,12 +77,17 @@ func (c *Control) lacks(t *Ticket, now time.Time, round uint64) (l lack) {
 	return l
 }
 
+// reservedIn returns how much room of the node what waits has laid claim to in a pump.
+func (n *Node) reservedIn(round uint64) float64 {
+	if n.claimed != round {
+		return 0
+	}
+	return n.reserved
+}
+
 // free returns how much room of the node nothing that waits has a claim to.
 func (n *Node) free(round uint64, share float64) float64 {
-	if n.claimed != round {
-		return n.room(share)
-	}
-	return n.room(share) - n.reserved
+	return n.room(share) - n.reservedIn(round)
 }
 
 // claim reserves room for a ticket that waits, unless another one comes before it: until the next pump nothing
@@ -104,10 +109,7 @@ func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 		if l.sum && !h.needed {
 			tasks = math.Inf(1)
 		}
-		if n.claimed != c.round {
-			n.claimed, n.reserved = c.round, 0
-		}
-		n.reserved += tasks
+		n.claimed, n.reserved = c.round, n.reservedIn(c.round)+tasks
 		if n.exhausted != c.round && n.free(c.round, share) <= 0 {
 			n.exhausted = c.round
 			exhausted++
@@ -118,9 +120,11 @@ func (c *Control) claim(t *Ticket, l lack, now time.Time) (exhausted int) {
 
 // yield takes a ticket that goes off nodes that it does not need and on which something that waits needs the room: there it
 // would be in the way. The engine chooses, and the others have room for it.
-func (c *Control) yield(t *Ticket, now time.Time) {
+func (c *Control) yield(t *Ticket) {
 	if !t.Passes && c.length > 0 && c.o.Mode != Off {
-		t.takeOff(func(h *charge) bool { return c.inTheWay(h, now) })
+		t.takeOff(func(h *charge) bool {
+			return h.node.reservedIn(c.round) > 0 && h.node.free(c.round, c.o.share()) < h.tasks
+		})
 	}
 }
 
@@ -148,9 +152,4 @@ func (t *Ticket) takeOff(off func(h *charge) bool) {
 			h.tasks *= 1 + over/rest
 		}
 	}
-}
-
-// inTheWay reports whether something that waits needs the room that a charge is to take, though that can be elsewhere.
-func (c *Control) inTheWay(h *charge, now time.Time) bool {
-	return h.node.claimed == c.round && h.node.reserved > 0 && !h.node.stale(now) && h.node.free(c.round, c.o.share()) < h.tasks
 }

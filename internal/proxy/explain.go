@@ -131,7 +131,8 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if x.plan = plan; plan != nil {
 		p.explainDecision(&e, x, now)
 	}
-	if reason != "" { // so no list is made
+	if reason != "" { // so no list is made, and any node may get it
+		x.ticket.Parts = nil
 		e.Steered, e.Preference, e.Nodes, e.Coordinator, e.Reason = false, "", nil, "", reason
 	}
 	e.Admission = explainAdmission(x)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
+	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
@@ -62,6 +63,29 @@ func TestExplainGoesPastAFullNode(t *testing.T) {
 	require.Contains(t, e.Decision.Candidates[0].Why, "had no room for it")
 	second := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
 	c.arrives(1)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+}
+
+// A search that is sent as its client wrote it may go to any node: the nodes that it would be sent to if it were steered say nothing
+// of it.
+func TestExplainOfWhatIsNotSteeredIsOfAnyNode(t *testing.T) {
+	c := startPair(t, 2)
+	for i := range c.nodes { // they serve
+		c.proxy.UseStats(cluster.NodeStats{Node: id(i), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1})
+	}
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	c.arrives(0)
+	require.Equal(t, "wait", c.explain(Question{Target: "idx"}).Admission.Would)
+	c.proxy.o.Off = []string{string(es.Search)}
+	e := c.explain(Question{Target: "idx"}).Admission
+	require.Equal(t, "admit", e.Would)
+	require.Empty(t, e.Nodes)
+	second := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
 	c.let <- struct{}{}
 	c.let <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-first).status)
