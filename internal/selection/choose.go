@@ -176,7 +176,7 @@ func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
-	d.locate(s.o.Zone)
+	d.locate(s)
 	d.exclude(req.Avoid, t)
 	d.rank(t)
 	switch {

@@ -77,9 +77,6 @@ func (n *Node) answers(at int64) bool {
 	return life != Unreachable && life != Unresponsive && !n.owes(at)
 }
 
-// local reports whether the node is in this client's zone, or zones do not count.
-func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
-
 // fewLeft finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
 // all the same.
 func fewLeft(nodes []*Node, at int64, of ...*Node) scarcity {
