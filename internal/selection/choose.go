@@ -222,24 +222,19 @@ func (d *Decision) collect(req Request) {
 	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
 		d.Reason = Ranked
 	}
+	shards := req.Shards
 	if req.Outline != nil {
-		d.find(req.Nodes, req.Outline.Nodes)
-	} else {
-		d.find(req.Nodes, req.Shards...)
+		shards = [][]int{req.Outline.Nodes}
 	}
-	slices.SortFunc(d.order, func(a, b *Candidate) int { return a.Position - b.Position })
-}
-
-// find finds the nodes with a copy.
-func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
 			if c := &d.candidates[p]; c.Node == nil {
-				c.Node, c.Position = nodes[p], p
+				c.Node, c.Position = req.Nodes[p], p
 				d.order = append(d.order, c)
 			}
 		}
 	}
+	slices.SortFunc(d.order, func(a, b *Candidate) int { return a.Position - b.Position })
 }
 
 // rank ranks the candidates. Nodes of which no service time is known get the median of the
