@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
+// expect notes which data nodes left or join as known takes the place of before: a shard may get a copy there
 // that no placement tells of yet. Where none of the nodes is left it is another cluster. s.mu is held.
-func (s *Selector) expect(known map[string]*Node, at int64) {
+func (s *Selector) expect(before, known map[string]*Node, at int64) {
 	stays := false
-	for id, n := range s.nodes {
+	for id, n := range before {
 		if known[id] != nil {
 			stays = true
 		} else if !n.NoData {
@@ -21,7 +21,7 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 		switch {
 		case n.NoData || !n.joined.Load():
 			delete(s.expected, id)
-		case !n.Same(s.nodes[id]):
+		case !n.Same(before[id]):
 			s.expected[id] = at
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Selector) arrived(n *Node, at int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.Same(s.nodes[n.ID]) {
+	if n.Same((*s.known.Load())[n.ID]) {
 		delete(s.expected, n.ID)
 		s.setExpected()
 	}

@@ -144,7 +144,7 @@ func (c Seen) sample() float64 {
 // ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
-	nodes := s.known()
+	nodes := *s.known.Load()
 	n := nodes[id]
 	if n == nil {
 		return

@@ -34,7 +34,7 @@ func ofNodes() []rule {
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
 		{"slow start", "eject.go", "return min(1, float64(at-h.returned.Load())/float64(SlowStart))", "return 1"},
 		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.probe.took.Set(0)\n\t\tn.strikes", "\t\tn.strikes"},
-		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(s.nodes) > 0)", "n.joined.Store(false)"},
+		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(before) > 0)", "n.joined.Store(false)"},
 		{"a full queue is no fault", "eject.go", "if n.rejects(at) {", "if false {"},
 		{"failures far apart do not count together", "eject.go", "if at-n.failedAt.Swap(at) > int64(failureMemory) {", "if false && at-n.failedAt.Swap(at) > int64(failureMemory) {"},
 		{"failures eject", "eject.go", "if n.strikes.Add(1) >= twice", "if false && n.strikes.Add(1) >= twice"},
