@@ -242,7 +242,7 @@ func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at in
 	if e.refused() && !late {
 		as = Failing
 		p.took.Set(math.Inf(1))
-		n.lastError.Store(&failure{at, why})
+		n.lastError.Store(&NodeError{s.moment(at), why})
 	}
 	if late && n.starved(at) {
 		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())

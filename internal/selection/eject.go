@@ -230,7 +230,7 @@ func (h *health) grown(at int64) float64 {
 // fail records a failure that is the node's fault.
 func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)
-	n.lastError.Store(&failure{at, message})
+	n.lastError.Store(&NodeError{s.moment(at), message})
 	if n.rejects(at) {
 		return // a full queue is load, and no fault
 	}

@@ -61,9 +61,9 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))
 	}
 	if e := n.lastError.Load(); e != nil {
-		f.LastError = &NodeError{At: s.clock(e.at, now), Message: e.message}
+		f.LastError = &NodeError{At: s.clock(s.since(e.At), now), Message: e.Message}
 		if state == Unknown || state == Unresponsive || state == Unreachable { // what a poll or a connection told
-			why = &e.message
+			why = &e.Message
 		}
 	}
 	if why != nil && state != Fine {

@@ -153,7 +153,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.polledAs(p.State)
 	if p.State != Fine {
 		raise(&n.missedAt, at)
-		n.lastError.Store(&failure{at, p.Message})
+		n.lastError.Store(&NodeError{s.moment(at), p.Message})
 	}
 	if p.State == Unresponsive && (!n.Alive() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which

@@ -76,16 +76,10 @@ type statistics struct {
 	failures  atomic.Int64
 	strikes   atomic.Int32 // failures in a row
 	failedAt  atomic.Int64 // ns
-	lastError atomic.Pointer[failure]
+	lastError atomic.Pointer[NodeError]
 	sent      stats.Window
 	sentThen  stats.Number // all that was sent until the last answered poll
 	own       stats.EWMA   // shard queries sent per ms, of rate
-}
-
-// failure is one that was blamed on a node.
-type failure struct {
-	at      int64 // ns
-	message string
 }
 
 // NodeError is the last failure blamed on a node.
