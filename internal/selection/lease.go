@@ -73,6 +73,10 @@ func (s *Selector) Blame(nodes []*Node, message string, now time.Time) {
 
 // Observe feeds the outcome of a search that was answered into the statistics, at now.
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
+	inside := millis(o.ResponseTime) // without HTTP, as far as that is known
+	if o.HasTook {
+		inside = min(inside, max(leastTime, millis(o.Took)))
+	}
 	if c := d.Coordinator; c != nil {
 		c.strikes.Store(0)
 		if o.HasTook {
@@ -80,17 +84,8 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		}
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
-		d.Nodes[0].response.Observe(o.inside())
+		d.Nodes[0].response.Observe(inside)
 	}
-}
-
-// inside returns the time the search took behind HTTP, in ms. The engine counts
-// whole milliseconds: 0 means less than one.
-func (o Outcome) inside() float64 {
-	if !o.HasTook {
-		return millis(o.ResponseTime)
-	}
-	return min(millis(o.ResponseTime), max(leastTime, millis(o.Took)))
 }
 
 // Poll is one poll of one node.
