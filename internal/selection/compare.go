@@ -158,7 +158,10 @@ func (s *Selector) slack(e *entry, at int64) float64 {
 	if e.node.slowEverywhere() {
 		slack = noise
 	}
-	return max(slack, s.excused(e.node, at), e.via.standstill(at))
+	if !s.exhausted(e.node, at) {
+		slack = max(slack, e.node.mayStandStill(at))
+	}
+	return max(slack, e.via.standstill(at))
 }
 
 // proved reports whether what probes say against n is proof. They must have said so, and none for it, for as long

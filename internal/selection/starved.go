@@ -27,14 +27,6 @@ func (s *Selector) exhausted(n *Node, at int64) bool {
 		s.usual(func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad
 }
 
-// excused returns for how long (ms) n may stand still and be as good as its peers.
-func (s *Selector) excused(n *Node, at int64) float64 {
-	if s.exhausted(n, at) {
-		return 0
-	}
-	return n.mayStandStill(at)
-}
-
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second. Of a
 // node that is polled more rarely, as many ask, the last poll counts until the next one.
 func (n *Node) ranOut(at int64) bool {
