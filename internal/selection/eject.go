@@ -222,11 +222,6 @@ func (s *Selector) slowStart(n *Node, at int64) {
 	})
 }
 
-// grown returns the share that a node in slow start is given of what it would get.
-func (h *health) grown(at int64) float64 {
-	return min(1, float64(at-h.returned.Load())/float64(SlowStart))
-}
-
 // fail records a failure that is the node's fault.
 func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)

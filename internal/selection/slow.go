@@ -31,7 +31,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			c.Excluded = KeptFailing
 		case !leaving && (n.health.avoided() || n.owes(t.at)):
 			c.Excluded = Suspected
-		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
+		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= float64(t.at-n.health.returned.Load())/float64(SlowStart): //nolint:gosec // a position is not negative
 			c.Excluded = NotItsTurn
 		}
 	}

@@ -32,7 +32,7 @@ func ofNodes() []rule {
 		{"one node a second is probed without suspicion", "probe.go", "sampled := s.sample(nodes, at)", "var sampled *Node"},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*time.Duration(h.hold.Load()), holdMemory))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
-		{"slow start", "eject.go", "return min(1, float64(at-h.returned.Load())/float64(SlowStart))", "return 1"},
+		{"slow start", "slow.go", ">= float64(t.at-n.health.returned.Load())/float64(SlowStart)", ">= 1"},
 		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.probe.took.Set(0)\n\t\tn.strikes", "\t\tn.strikes"},
 		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(before) > 0)", "n.joined.Store(false)"},
 		{"a full queue is no fault", "eject.go", "if n.rejects(at) {", "if false {"},
