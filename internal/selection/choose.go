@@ -182,7 +182,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	switch {
 	case d.Reason != NoChoice && d.overloaded(req, t.at):
 		d.listAll(Overloaded)
-	case s.leaveToEngine(d, req):
+	case d.leaveToEngine(req):
 		d.letChoose(req, t)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		for _, copies := range req.Shards {
@@ -193,7 +193,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.list(req, -1, t)
 	default:
 		d.list(req, nearSlack, t)
-		if s.mayLeave(d, req) && !d.gains(t.at) {
+		if d.mayLeave(req) && !d.gains(t.at) {
 			d.listAll(NoGain)
 		}
 	}

@@ -189,23 +189,17 @@ func (n *Node) wait(service float64, at int64) float64 {
 	return ms
 }
 
-// troubled reports whether some candidate is not to be listed that the engine would wait
-// for. Of a node that fails at once, or cannot be reached, it asks the next copy.
-func (d *Decision) troubled() bool {
-	return slices.ContainsFunc(d.order, func(c *Candidate) bool {
-		return c.slow() && !c.Node.failsAtOnce()
-	})
-}
-
 // leaveToEngine reports whether the engine's own selection is to choose the copies.
 // One list serves all shards of a search, so it cannot balance busy nodes as
-// finely as a choice for each shard does; what it can do is keep a bad node out.
-func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
-	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle()) && !d.troubled()
+// finely as a choice for each shard does; what it can do is keep out a bad node that the engine would wait
+// for. Of one that fails at once, or cannot be reached, it asks the next copy.
+func (d *Decision) leaveToEngine(req Request) bool {
+	return d.mayLeave(req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle()) &&
+		!slices.ContainsFunc(d.order, func(c *Candidate) bool { return c.slow() && !c.Node.failsAtOnce() })
 }
 
 // mayLeave reports whether the choice may be left to the engine at all.
-func (s *Selector) mayLeave(d *Decision, req Request) bool {
+func (d *Decision) mayLeave(req Request) bool {
 	return req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
 		len(req.Avoid) == 0 && !req.Sticky
 }
