@@ -169,15 +169,12 @@ func (s *Selector) slack(e *entry, at int64) float64 {
 // at polled, tells until when there was none, and must be that much later than the first of them. Of a node that does not answer polls nothing
 // more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
 func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
-	if late && n.starved(at) {
-		return true
-	}
 	p := &n.probe
 	if !late {
 		return p.lateFor >= int64(proofTime)
 	}
 	enough := s.enough(n)
-	return p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
+	return n.starved(at) || p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
 }
 
 // soonProved reports whether late probes of n that come soon may be proof: it has no queue, and probes are what is missing,
