@@ -81,23 +81,17 @@ func (d *Decision) gather(req Request) {
 		return
 	}
 	for i, copies := range req.Shards {
-		d.expectOf(copies, req.weight(i))
-	}
-}
-
-// expectOf gives the listed copies of a shard, or of as many as weight says, the
-// shard queries they may expect.
-func (d *Decision) expectOf(copies []int, weight float64) {
-	listed := 0
-	for _, p := range copies {
-		if d.candidates[p].Listed {
-			listed++
+		listed := 0
+		for _, p := range copies {
+			if d.candidates[p].Listed {
+				listed++
+			}
 		}
-	}
-	for _, p := range copies {
-		if c := &d.candidates[p]; c.Listed {
-			c.ShardQueries += weight / float64(listed)
-			c.sole = c.sole || listed == 1
+		for _, p := range copies {
+			if c := &d.candidates[p]; c.Listed {
+				c.ShardQueries += req.weight(i) / float64(listed)
+				c.sole = c.sole || listed == 1
+			}
 		}
 	}
 }
