@@ -188,7 +188,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 			require.Contains(t, string(text), `"excluded":"`+c.want.String()+`"`)
 		})
 	}
-	for e := NotExcluded + 1; e <= RanksWorse; e++ {
+	for e := NotExcluded + 1; e <= GoneUnreachable; e++ {
 		require.True(t, covered[e], e.String())
 	}
 }

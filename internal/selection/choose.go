@@ -152,7 +152,7 @@ type Candidate struct {
 }
 
 // out reports whether the node is not to be listed while the shard has another copy, whatever that is.
-func (c *Candidate) out() bool { return c.Excluded == GoneUnreachable || c.Excluded == FailedBefore }
+func (c *Candidate) out() bool { return c.Excluded >= FailedBefore }
 
 // slow reports whether it is not to be listed while the shard has another copy that is not out either.
 func (c *Candidate) slow() bool { return c.Excluded.KeepsOut() && !c.out() }

@@ -1,22 +1,20 @@
 package selection
 
-// fitness says which copies of a shard may be listed, of those that are not out.
+// fitness says which copies of a shard may be listed.
 type fitness struct {
-	starts bool // those on nodes in slow start, too
-	slow   bool // those on all nodes that are excluded, too
-	remote bool // those in other zones, too
+	worst  Exclusion // what may speak against them
+	remote bool      // those in other zones, too
 }
 
 // fits reports whether a copy on the node of c may be listed.
-func (f fitness) fits(c *Candidate) bool {
-	return !c.out() && (!c.slow() || f.slow || f.starts && c.Excluded == NotItsTurn) && (f.remote || !c.remote)
-}
+func (f fitness) fits(c *Candidate) bool { return c.Excluded <= f.worst && (f.remote || !c.remote) }
 
 // eligible says which copies of a shard may be listed: those on nodes that are neither
 // out nor excluded, else those in slow start, else those that are not out, else none. Of these it drops those in
 // other zones unless the best of them is better by more than factor.
 func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
-	for _, f := range [...]fitness{{remote: true}, {starts: true, remote: true}, {slow: true, remote: true}} {
+	for _, worst := range [...]Exclusion{Needed, NotItsTurn, KeptFailing} {
+		f := fitness{worst, true}
 		for _, p := range copies {
 			if f.fits(&d.candidates[p]) {
 				f.remote = !d.remote || !d.staysLocal(copies, f, factor)
