@@ -98,7 +98,7 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
+	if r.entries[i].node.slowEverywhere.Load() || own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
@@ -127,7 +127,7 @@ func (s *Selector) excuse(n *Node, at int64) float64 {
 	if n.latest.Value() > 0 && n.answersPolls() && !n.hasQueue() {
 		return 0
 	}
-	if !n.slowEverywhere() {
+	if !n.slowEverywhere.Load() {
 		return n.queued(at)
 	}
 	return n.wait(min(n.service.Mean(), s.usualService()), at)
@@ -155,7 +155,7 @@ func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 // slack returns by how much (ms) the probe may be longer than its peers'.
 func (s *Selector) slack(e *entry, at int64) float64 {
 	slack := peerSlack
-	if e.node.slowEverywhere() {
+	if e.node.slowEverywhere.Load() {
 		slack = noise
 	}
 	if !s.exhausted(e.node, at) {
@@ -211,7 +211,7 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() && !s.exhausted(n, at) || at-n.health.badAt.Load() >= int64(firstHold) {
+	if !n.slowEverywhere.Load() && !s.exhausted(n, at) || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
 }

@@ -143,8 +143,8 @@ func (d *Decision) suspects(t turn) {
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
 		}
-		if n.slower.Load() != over { // all choices read it, few change it
-			n.slower.Store(over)
+		if n.slowEverywhere.Load() != over { // all choices read it, few change it
+			n.slowEverywhere.Store(over)
 		}
 		if !over {
 			continue
@@ -155,10 +155,6 @@ func (d *Decision) suspects(t turn) {
 		}
 	}
 }
-
-// slowEverywhere reports whether no choice since one that found n far slower than the other
-// candidates has found it as fast; of an ejected node, whether that was so when it was ejected.
-func (n *Node) slowEverywhere() bool { return n.slower.Load() }
 
 // unqueued returns the response time less what the node's queue explains, but no less
 // than the service time, in ms; false if there is none. A node that

@@ -49,10 +49,10 @@ func ofNodes() []rule {
 // ofProof are the rules of what proves something.
 func ofProof() []rule {
 	return []rule{
-		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own", "if false || own"},
-		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
-		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
-		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
+		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere.Load() || own", "if false || own"},
+		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere.Load() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere.Load() || false && own >= millis(ProbeTimeout)"},
+		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere.Load() {", "if true || !n.slowEverywhere.Load() {"},
+		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere.Load() {", "if false {"},
 		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
 		{"a quota is no trouble", "compare.go", "\tif !s.exhausted(e.node, at) {\n\t\tslack = max(slack, e.node.mayStandStill(at))\n\t}\n\treturn max(slack, e.via.standstill(at))", "\treturn slack"},
 		{"a node is short of CPU by its quota", "lease.go", "n.short.Store(s.short(n, at))", "n.short.Store(false)"},
@@ -68,7 +68,7 @@ func ofProof() []rule {
 		{"a rare poll without a queue has an avoided node probed", "lease.go", "if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() {", "if false {"},
 		{"a queue is an excuse while it is worked off", "lease.go", "if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {", "if p.Queue > 0 {"},
 		{"proof outlasts a shard query", "compare.go", "int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))", "0*int64(work)"},
-		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() && !s.exhausted(n, at) || at-", "if !s.exhausted(n, at) || at-"},
+		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere.Load() && !s.exhausted(n, at) || at-", "if !s.exhausted(n, at) || at-"},
 		{"a node that uses up its quota is avoided for a while", "compare.go", " && !s.exhausted(n, at) || at-", " || at-"},
 		{"a node that alone uses up its quota is not excused", "compare.go", "if !s.exhausted(e.node, at) {", "if true {"},
 		{"a standstill for want of quota is no proof", "compare.go", "s.speaksAgainst(e, true, !beyond,", "s.speaksAgainst(e, true, false,"},
