@@ -36,7 +36,9 @@ func (about subject) why(c *Candidate) string {
 		}
 		text = out + evidence(f) + ", but the others have more than they can carry, so it carries some"
 	case selection.OverLimit:
-		text = about.overLimit(c) + ": its probes are compared with those of its peers"
+		limit, _ := about.d.Limit()
+		text = fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms: its probes are compared with those of its peers",
+			c.ResponseTime, c.Unqueued, limit)
 	case selection.OtherZone:
 		text = "the shard has a copy in the own zone, and this one does not rank better by routing.zone.factor"
 	case selection.OtherSticks:
@@ -67,12 +69,6 @@ func leaving(f selection.Figures) string {
 		return "it is about to leave: the cluster decommissions its zone"
 	}
 	return "it is about to leave: the cluster is told of its " + f.Leaving
-}
-
-func (about subject) overLimit(c *Candidate) string {
-	limit, _ := about.d.Limit()
-	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
-		c.ResponseTime, c.Unqueued, limit)
 }
 
 // evidence says what a node is known by to be in its state.
