@@ -97,7 +97,7 @@ func ofSearches() []rule {
 		{"coordinating: all do for busy nodes", "coordinator.go", "spread := p.busy > 0 &&", "spread := false && p.busy > 0 &&"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(n.overhead.Mean(), -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(n.overhead.Mean(), 0)"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "p.ranks[i] <= limit && n.coordinating.Load() <= busy", "p.ranks[i] <= limit && n.coordinating.Load() <= busy+1<<40"},
-		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
+		{"coordinating: what it coordinates counts", "coordinator.go", "cost := longer * longer * float64(1+n.coordinating.Load())", "cost := longer"},
 		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few.fit && !n.coordinates(at)", "false && !few.fit && !n.coordinates(at)"},
 		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + n.reach.Mean()", "h := n.overheadAt(at)"},
 		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (!n.Alive() || FarFactor*waits <= n.takes(at))", ""},
