@@ -168,20 +168,17 @@ func (a Account) nearest() string {
 	return fmt.Sprintf("%s The slowest is %s with %.1f ms.", rule, a.Candidates[worst].Name, a.Candidates[worst].Unqueued)
 }
 
-// best names the copy that is listed and the best of the others.
+// best names the copy of one shard that is listed and the best of the others.
 func (a Account) best() string {
 	var listed, next *Candidate
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
 		switch {
-		case c.Listed && (listed == nil || c.Rank < listed.Rank):
+		case c.Listed:
 			listed = c
 		case !c.Listed && (next == nil || c.Rank < next.Rank):
 			next = c
 		}
-	}
-	if listed == nil {
-		return "none"
 	}
 	text := fmt.Sprintf("%s, rank %.1f", listed.Name, listed.Rank)
 	if next == nil {
