@@ -135,13 +135,13 @@ func (s *Selector) excuse(n *Node, at int64) float64 {
 
 // usualService returns the median of the data nodes' service times (ms).
 func (s *Selector) usualService() float64 {
-	return s.usual(func(n *Node) (float64, bool) { return n.service.Value() })
+	return usual(*s.data.Load(), func(n *Node) (float64, bool) { return n.service.Value() })
 }
 
-// usual returns the median of what is known of the data nodes, 0 if nothing is.
-func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
+// usual returns the median of what is known of the nodes, 0 if nothing is.
+func usual(nodes []*Node, known func(*Node) (float64, bool)) float64 {
 	var values []float64
-	for _, n := range *s.data.Load() {
+	for _, n := range nodes {
 		if v, ok := known(n); ok {
 			values = append(values, v)
 		}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"sidestep/internal/stats"
 )
 
 // unfitRank is added for a node that is to coordinate only if no other is left, whatever they coordinate already: it
@@ -229,11 +227,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	}
 	p.weigh(fewLeft(nodes, t.at, p.nodes...), t.at)
 	if p.response > 0 { // of a request that goes to one node the usual one counts
-		held := make([]float64, len(p.nodes))
-		for i, n := range p.nodes {
-			held[i] = n.holds(0, t.at)
-		}
-		p.response = stats.Median(held)
+		p.response = usual(p.nodes, func(n *Node) (float64, bool) { return n.holds(0, t.at), true })
 	}
 	return p.pick(t)
 }
