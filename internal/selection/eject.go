@@ -239,14 +239,6 @@ func (s *Selector) fail(n *Node, at int64, message string) {
 	}
 }
 
-// observeRejected takes in the share of its search tasks that the node rejected.
-func (n *Node) observeRejected(share float64, at int64) {
-	n.rejected.Observe(share)
-	if n.rejected.Mean() >= rejectsMuch {
-		raise(&n.rejectedAt, at)
-	}
-}
-
 // rejects reports whether the node rejects searches, its queue being full.
 func (n *Node) rejects(at int64) bool {
 	return n.counts(n.rejectedAt.Load(), at, time.Second)

@@ -177,7 +177,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.throttled.Set(millis(p.Throttled))
 		raise(&n.throttledAt, at)
 	}
-	n.observeRejected(p.Rejected, at)
+	if n.rejected.Observe(p.Rejected); n.rejected.Mean() >= rejectsMuch {
+		raise(&n.rejectedAt, at)
+	}
 	sent := n.sent.All()
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))
