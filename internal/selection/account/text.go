@@ -118,12 +118,8 @@ func (about subject) occasion() string {
 		return "as the engine does not know sidestep's own zone"
 	}
 	for _, n := range about.nodes {
-		f := about.s.Figures(n.Node, about.now)
-		switch {
-		case n.Excluded.KeepsOut():
+		if n.Excluded.KeepsOut() {
 			return "as " + n.Name + " is to be kept out"
-		case f.Proved != selection.Fine:
-			return "as " + n.Name + " is " + f.State
 		}
 	}
 	return "as copies differ"
