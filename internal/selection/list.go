@@ -79,7 +79,7 @@ func (d *Decision) gather(req Request) {
 		return
 	}
 	for i, copies := range req.Shards {
-		listed := 0
+		listed, weight := 0, req.weight(i)
 		for _, p := range copies {
 			if d.candidates[p].Listed {
 				listed++
@@ -87,7 +87,7 @@ func (d *Decision) gather(req Request) {
 		}
 		for _, p := range copies {
 			if c := &d.candidates[p]; c.Listed {
-				c.ShardQueries += req.weight(i) / float64(listed)
+				c.ShardQueries += weight / float64(listed)
 				c.sole = c.sole || listed == 1
 			}
 		}
