@@ -94,7 +94,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	if c.Excluded != NotExcluded || c.Listed {
 		return c.Excluded
 	}
-	may, _ := d.eligible(copies, s.o.ZoneFactor)
+	may := d.eligible(copies, s.o.ZoneFactor)
 	switch {
 	case c.remote && !may.remote:
 		return OtherZone

@@ -12,17 +12,17 @@ func (f fitness) fits(c *Candidate) bool { return c.Excluded <= f.worst && (f.re
 // eligible says which copies of a shard may be listed: those on nodes that are neither
 // out nor excluded, else those in slow start, else those that are not out, else none. Of these it drops those in
 // other zones unless the best of them is better by more than factor.
-func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
+func (d *Decision) eligible(copies []int, factor float64) fitness {
 	for _, worst := range [...]Exclusion{Needed, NotItsTurn, KeptFailing} {
 		f := fitness{worst, true}
 		for _, p := range copies {
 			if f.fits(&d.candidates[p]) {
 				f.remote = !d.remote || !d.staysLocal(copies, f, factor)
-				return f, true
+				return f
 			}
 		}
 	}
-	return fitness{}, false
+	return fitness{}
 }
 
 // list lists copies of all shards: of each the cheapest, and those that cost more by no more than near. So the list
@@ -36,8 +36,8 @@ func (d *Decision) list(req Request, near float64, t turn) {
 
 // listShard lists copies of a shard, all of them if it has none left to prefer.
 func (d *Decision) listShard(copies []int, near float64, t turn) {
-	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
-	if !ok {
+	may := d.eligible(copies, t.s.o.ZoneFactor)
+	if may == (fitness{}) {
 		if d.Reason != NoChoice {
 			d.Reason = FailOpen
 		}
