@@ -37,7 +37,7 @@ func (d *Decision) list(req Request, near float64, t turn) {
 // listShard lists copies of a shard, all of them if it has none left to prefer.
 func (d *Decision) listShard(copies []int, near float64, t turn) {
 	may := d.eligible(copies, t.s.o.ZoneFactor)
-	if may == (fitness{}) {
+	if may.worst == NotExcluded {
 		if d.Reason != NoChoice {
 			d.Reason = FailOpen
 		}
