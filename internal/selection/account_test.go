@@ -89,6 +89,16 @@ func TestAccountIsOfThen(t *testing.T) {
 	require.Equal(t, "4 of 5 nodes with a copy are listed, as c is to be kept out. Left out: c: "+c.Why+".", then.Summary)
 }
 
+// A node that is coming back, and has its turn, was named in place of the one that is left out.
+func TestAccountOfAListNamesWhatIsLeftOut(t *testing.T) {
+	s, nodes := NewTest(t, 5)
+	SetTimes(nodes, 5, 3)
+	s.SlowStart(nodes[0], moment-int64(SlowStart)+1) // its turn in nearly every search
+	s.Eject(nodes[2], Slow, moment, "a test")
+	_, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), nil)
+	require.Contains(t, a.Summary, "4 of 5 nodes with a copy are listed, as c is to be kept out.")
+}
+
 func TestAccountOfOneShard(t *testing.T) {
 	s, nodes := NewTest(t, 3)
 	SetTimes(nodes, 5, 3)
@@ -188,7 +198,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 			require.Contains(t, string(text), `"excluded":"`+c.want.String()+`"`)
 		})
 	}
-	for e := NotExcluded + 1; e <= RanksWorse; e++ {
+	for e := NotExcluded + 1; e <= GoneUnreachable; e++ {
 		require.True(t, covered[e], e.String())
 	}
 }

@@ -9,7 +9,7 @@ func (d *Decision) stick(req Request, copies []int, t turn) {
 	if d.Reason == Ranked {
 		d.Reason = Affinity
 	}
-	may, _ := d.eligible(copies, t.s.o.ZoneFactor)
+	may := d.eligible(copies, t.s.o.ZoneFactor)
 	var sum, n float64
 	for _, p := range copies {
 		if c := &d.candidates[p]; may.fits(c) {

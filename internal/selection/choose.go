@@ -152,7 +152,7 @@ type Candidate struct {
 }
 
 // out reports whether the node is not to be listed while the shard has another copy, whatever that is.
-func (c *Candidate) out() bool { return c.Excluded == GoneUnreachable || c.Excluded == FailedBefore }
+func (c *Candidate) out() bool { return c.Excluded >= FailedBefore }
 
 // slow reports whether it is not to be listed while the shard has another copy that is not out either.
 func (c *Candidate) slow() bool { return c.Excluded.KeepsOut() && !c.out() }
@@ -176,13 +176,13 @@ func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
-	d.locate(s.o.Zone)
+	d.locate(s)
 	d.exclude(req.Avoid, t)
 	d.rank(t)
 	switch {
 	case d.Reason != NoChoice && d.overloaded(req, t.at):
 		d.listAll(Overloaded)
-	case s.leaveToEngine(d, req):
+	case d.leaveToEngine(req):
 		d.letChoose(req, t)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		for _, copies := range req.Shards {
@@ -193,7 +193,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.list(req, -1, t)
 	default:
 		d.list(req, nearSlack, t)
-		if s.mayLeave(d, req) && !d.gains(t.at) {
+		if d.mayLeave(req) && !d.gains(t.at) {
 			d.listAll(NoGain)
 		}
 	}
@@ -222,24 +222,19 @@ func (d *Decision) collect(req Request) {
 	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
 		d.Reason = Ranked
 	}
+	shards := req.Shards
 	if req.Outline != nil {
-		d.find(req.Nodes, req.Outline.Nodes)
-	} else {
-		d.find(req.Nodes, req.Shards...)
+		shards = [][]int{req.Outline.Nodes}
 	}
-	slices.SortFunc(d.order, func(a, b *Candidate) int { return a.Position - b.Position })
-}
-
-// find finds the nodes with a copy.
-func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
 			if c := &d.candidates[p]; c.Node == nil {
-				c.Node, c.Position = nodes[p], p
+				c.Node, c.Position = req.Nodes[p], p
 				d.order = append(d.order, c)
 			}
 		}
 	}
+	slices.SortFunc(d.order, func(a, b *Candidate) int { return a.Position - b.Position })
 }
 
 // rank ranks the candidates. Nodes of which no service time is known get the median of the

@@ -98,7 +98,7 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
+	if r.entries[i].node.slowEverywhere.Load() || own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
@@ -127,7 +127,7 @@ func (s *Selector) excuse(n *Node, at int64) float64 {
 	if n.latest.Value() > 0 && n.answersPolls() && !n.hasQueue() {
 		return 0
 	}
-	if !n.slowEverywhere() {
+	if !n.slowEverywhere.Load() {
 		return n.queued(at)
 	}
 	return n.wait(min(n.service.Mean(), s.usualService()), at)
@@ -135,13 +135,13 @@ func (s *Selector) excuse(n *Node, at int64) float64 {
 
 // usualService returns the median of the data nodes' service times (ms).
 func (s *Selector) usualService() float64 {
-	return s.usual(func(n *Node) (float64, bool) { return n.service.Value() })
+	return usual(*s.data.Load(), func(n *Node) (float64, bool) { return n.service.Value() })
 }
 
-// usual returns the median of what is known of the data nodes, 0 if nothing is.
-func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
+// usual returns the median of what is known of the nodes, 0 if nothing is.
+func usual(nodes []*Node, known func(*Node) (float64, bool)) float64 {
 	var values []float64
-	for _, n := range *s.data.Load() {
+	for _, n := range nodes {
 		if v, ok := known(n); ok {
 			values = append(values, v)
 		}
@@ -155,10 +155,13 @@ func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 // slack returns by how much (ms) the probe may be longer than its peers'.
 func (s *Selector) slack(e *entry, at int64) float64 {
 	slack := peerSlack
-	if e.node.slowEverywhere() {
+	if e.node.slowEverywhere.Load() {
 		slack = noise
 	}
-	return max(slack, s.excused(e.node, at), e.via.standstill(at))
+	if !s.exhausted(e.node, at) {
+		slack = max(slack, e.node.mayStandStill(at))
+	}
+	return max(slack, e.via.standstill(at))
 }
 
 // proved reports whether what probes say against n is proof. They must have said so, and none for it, for as long
@@ -166,15 +169,12 @@ func (s *Selector) slack(e *entry, at int64) float64 {
 // at polled, tells until when there was none, and must be that much later than the first of them. Of a node that does not answer polls nothing
 // more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
 func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
-	if late && n.starved(at) {
-		return true
-	}
 	p := &n.probe
 	if !late {
 		return p.lateFor >= int64(proofTime)
 	}
 	enough := s.enough(n)
-	return p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
+	return n.starved(at) || p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
 }
 
 // soonProved reports whether late probes of n that come soon may be proof: it has no queue, and probes are what is missing,
@@ -211,7 +211,7 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() && !s.exhausted(n, at) || at-n.health.badAt.Load() >= int64(firstHold) {
+	if !n.slowEverywhere.Load() && !s.exhausted(n, at) || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
 }
@@ -242,7 +242,7 @@ func (s *Selector) speaksAgainst(e *entry, late, excused bool, why string, at in
 	if e.refused() && !late {
 		as = Failing
 		p.took.Set(math.Inf(1))
-		n.lastError.Store(&failure{at, why})
+		n.lastError.Store(&NodeError{s.moment(at), why})
 	}
 	if late && n.starved(at) {
 		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())

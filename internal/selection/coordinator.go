@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"sidestep/internal/stats"
 )
 
 // unfitRank is added for a node that is to coordinate only if no other is left, whatever they coordinate already: it
@@ -73,12 +71,8 @@ func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.miss
 
 // answers reports whether n can be reached, answered its last poll, and is not silent.
 func (n *Node) answers(at int64) bool {
-	life := State(n.polled.Load())
-	return life != Unreachable && life != Unresponsive && !n.owes(at)
+	return n.Alive() && State(n.polled.Load()) != Unresponsive && !n.owes(at)
 }
-
-// local reports whether the node is in this client's zone, or zones do not count.
-func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
 // fewLeft finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
 // all the same.
@@ -184,6 +178,9 @@ func (p *pool) weigh(few scarcity, at int64) {
 
 // pick picks a node in turn among those about as good as the best that do not
 // coordinate far more than the others; if all do, the cheapest. It is nil if there are none.
+// What a search costs through a node is (1 + rank/response)² · (1 + coordinating). A burst of searches does not all go
+// through the one node whose HTTP side was a little better before it, and none of it
+// through one that takes many times as long as a search.
 func (p *pool) pick(t turn) *Node {
 	var total float64 // requests that they coordinate
 	for _, n := range p.nodes {
@@ -196,7 +193,8 @@ func (p *pool) pick(t turn) *Node {
 		if p.ranks[i] <= limit && n.coordinating.Load() <= busy {
 			p.inTurn = append(p.inTurn, n)
 		}
-		if cost := n.coordinatingCost(p.ranks[i], p.response); cost < least {
+		longer := 1 + p.ranks[i]/max(1, p.response)
+		if cost := longer * longer * float64(1+n.coordinating.Load()); cost < least {
 			least, cheapest = cost, n
 		}
 	}
@@ -208,16 +206,6 @@ func (p *pool) pick(t turn) *Node {
 
 // mayCoordinate reports whether searches are sent through n at all.
 func (n *Node) mayCoordinate() bool { return !n.NoData || n.CoordinatingOnly }
-
-// coordinatingCost is what a search through n, of this coordinating rank, costs with
-// those that it coordinates already, where searches wait for shard searches of response
-// (ms): (1 + rank/response)² · (1 + coordinating). A burst of searches does not all go
-// through the one node whose HTTP side was a little better before it, and none of it
-// through one that takes many times as long as a search.
-func (n *Node) coordinatingCost(rank, response float64) float64 {
-	rank /= max(1, response)
-	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
-}
 
 // Coordinator returns the node to send a request to that is not steered, picked as for one that is. Nodes of nodes for
 // which usable returns false are not considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
@@ -238,11 +226,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	}
 	p.weigh(fewLeft(nodes, t.at, p.nodes...), t.at)
 	if p.response > 0 { // of a request that goes to one node the usual one counts
-		held := make([]float64, len(p.nodes))
-		for i, n := range p.nodes {
-			held[i] = n.holds(0, t.at)
-		}
-		p.response = stats.Median(held)
+		p.response = usual(p.nodes, func(n *Node) (float64, bool) { return n.holds(0, t.at), true })
 	}
 	return p.pick(t)
 }

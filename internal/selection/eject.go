@@ -222,15 +222,10 @@ func (s *Selector) slowStart(n *Node, at int64) {
 	})
 }
 
-// grown returns the share that a node in slow start is given of what it would get.
-func (h *health) grown(at int64) float64 {
-	return min(1, float64(at-h.returned.Load())/float64(SlowStart))
-}
-
 // fail records a failure that is the node's fault.
 func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)
-	n.lastError.Store(&failure{at, message})
+	n.lastError.Store(&NodeError{s.moment(at), message})
 	if n.rejects(at) {
 		return // a full queue is load, and no fault
 	}
@@ -241,14 +236,6 @@ func (s *Selector) fail(n *Node, at int64, message string) {
 		s.eject(n, Failing, at, fmt.Sprintf("%d failures in a row", n.strikes.Load()))
 	} else {
 		s.ask(n, at)
-	}
-}
-
-// observeRejected takes in the share of its search tasks that the node rejected.
-func (n *Node) observeRejected(share float64, at int64) {
-	n.rejected.Observe(share)
-	if n.rejected.Mean() >= rejectsMuch {
-		raise(&n.rejectedAt, at)
 	}
 }
 

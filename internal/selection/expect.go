@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
+// expect notes which data nodes left or join as known takes the place of before: a shard may get a copy there
 // that no placement tells of yet. Where none of the nodes is left it is another cluster. s.mu is held.
-func (s *Selector) expect(known map[string]*Node, at int64) {
+func (s *Selector) expect(before, known map[string]*Node, at int64) {
 	stays := false
-	for id, n := range s.nodes {
+	for id, n := range before {
 		if known[id] != nil {
 			stays = true
 		} else if !n.NoData {
@@ -21,7 +21,7 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 		switch {
 		case n.NoData || !n.joined.Load():
 			delete(s.expected, id)
-		case !n.Same(s.nodes[id]):
+		case !n.Same(before[id]):
 			s.expected[id] = at
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Selector) arrived(n *Node, at int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.Same(s.nodes[n.ID]) {
+	if n.Same((*s.known.Load())[n.ID]) {
 		delete(s.expected, n.ID)
 		s.setExpected()
 	}
@@ -57,9 +57,11 @@ func (s *Selector) setExpected() {
 // letChoose leaves the choice to the engine, as nobody stands out. While a node is expected it is to choose among the nodes that are
 // known, if none stands out: a data node is away that was there before, or has joined and has no copies yet. The engine
 // searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
-// share grows.
+// share grows. Where searches wait for long in the queue of a candidate, or one takes far longer than the others, there is none:
+// of the copies listed the engine draws lots, of all copies it uses those on such nodes less.
 func (d *Decision) letChoose(req Request, t turn) {
-	if t.s.expectedUntil.Load() > t.at && req.Affinity == 0 && d.alike(t.at) {
+	unlike := func(c *Candidate) bool { return c.Excluded == OverLimit || c.Node.queued(t.at) > SlowSlack }
+	if t.s.expectedUntil.Load() > t.at && req.Affinity == 0 && !slices.ContainsFunc(d.order, unlike) {
 		// All nodes that can be reached. A shard without a copy there may have one on the node that is expected.
 		if d.list(req, math.Inf(1), t); d.Reason != FailOpen {
 			d.expects = true
@@ -67,12 +69,6 @@ func (d *Decision) letChoose(req Request, t turn) {
 		}
 	}
 	d.listAll(NoOutlier)
-}
-
-// alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
-// copies listed the engine draws lots, of all copies it uses those on such nodes less.
-func (d *Decision) alike(at int64) bool {
-	return !slices.ContainsFunc(d.order, func(c *Candidate) bool { return c.Excluded == OverLimit || c.Node.queued(at) > SlowSlack })
 }
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.

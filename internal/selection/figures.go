@@ -7,8 +7,6 @@ type Figures struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Proved is Fine, Slow, Failing or Ramping: what probes and failures proved.
-	Proved State `json:"-"`
 	// Since is when the state began, null while the node was never seen.
 	Since *time.Time `json:"since"`
 	// Why says what the node is known by to be in its state; empty while it is fine.
@@ -44,7 +42,7 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	at, state, why := s.since(now), n.State(), n.health.why.Load()
 	p, timed := n.parts()
 	f := Figures{
-		ID: n.ID, Name: n.Name, State: state.String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
+		ID: n.ID, Name: n.Name, State: state.String(), Parts: p, Overhead: n.overheadAt(at),
 		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.coordinating.Load(), Searches: n.searches.Load(), Failures: n.failures.Load(),
 		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
@@ -61,9 +59,9 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))
 	}
 	if e := n.lastError.Load(); e != nil {
-		f.LastError = &NodeError{At: s.clock(e.at, now), Message: e.message}
+		f.LastError = &NodeError{At: s.clock(s.since(e.At), now), Message: e.Message}
 		if state == Unknown || state == Unresponsive || state == Unreachable { // what a poll or a connection told
-			why = &e.message
+			why = &e.Message
 		}
 	}
 	if why != nil && state != Fine {
@@ -96,7 +94,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	if c.Excluded != NotExcluded || c.Listed {
 		return c.Excluded
 	}
-	may, _ := d.eligible(copies, s.o.ZoneFactor)
+	may := d.eligible(copies, s.o.ZoneFactor)
 	switch {
 	case c.remote && !may.remote:
 		return OtherZone

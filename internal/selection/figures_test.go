@@ -68,6 +68,6 @@ func TestWhyANodeComesBackIsNotWhyItWasEjectedBefore(t *testing.T) {
 	s.MarkUnreachable(nodes[1], "refused", at(time.Hour))
 	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(time.Hour+time.Second))
 	f := s.Figures(nodes[1], at(time.Hour+time.Second))
-	require.Equal(t, Ramping, f.Proved)
+	require.Equal(t, Ramping, nodes[1].State())
 	require.Equal(t, "was unreachable", f.Why)
 }

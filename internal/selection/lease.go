@@ -73,6 +73,10 @@ func (s *Selector) Blame(nodes []*Node, message string, now time.Time) {
 
 // Observe feeds the outcome of a search that was answered into the statistics, at now.
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
+	inside := millis(o.ResponseTime) // without HTTP, as far as that is known
+	if o.HasTook {
+		inside = min(inside, max(leastTime, millis(o.Took)))
+	}
 	if c := d.Coordinator; c != nil {
 		c.strikes.Store(0)
 		if o.HasTook {
@@ -80,17 +84,8 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		}
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
-		d.Nodes[0].response.Observe(o.inside())
+		d.Nodes[0].response.Observe(inside)
 	}
-}
-
-// inside returns the time the search took behind HTTP, in ms. The engine counts
-// whole milliseconds: 0 means less than one.
-func (o Outcome) inside() float64 {
-	if !o.HasTook {
-		return millis(o.ResponseTime)
-	}
-	return min(millis(o.ResponseTime), max(leastTime, millis(o.Took)))
 }
 
 // Poll is one poll of one node.
@@ -144,7 +139,7 @@ func (c Seen) sample() float64 {
 // ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
-	nodes := s.known()
+	nodes := *s.known.Load()
 	n := nodes[id]
 	if n == nil {
 		return
@@ -153,7 +148,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.polledAs(p.State)
 	if p.State != Fine {
 		raise(&n.missedAt, at)
-		n.lastError.Store(&failure{at, p.Message})
+		n.lastError.Store(&NodeError{s.moment(at), p.Message})
 	}
 	if p.State == Unresponsive && (!n.Alive() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
@@ -182,7 +177,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.throttled.Set(millis(p.Throttled))
 		raise(&n.throttledAt, at)
 	}
-	n.observeRejected(p.Rejected, at)
+	if n.rejected.Observe(p.Rejected); n.rejected.Mean() >= rejectsMuch {
+		raise(&n.rejectedAt, at)
+	}
 	sent := n.sent.All()
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))

@@ -1,30 +1,28 @@
 package selection
 
-// fitness says which copies of a shard may be listed, of those that are not out.
+// fitness says which copies of a shard may be listed.
 type fitness struct {
-	starts bool // those on nodes in slow start, too
-	slow   bool // those on all nodes that are excluded, too
-	remote bool // those in other zones, too
+	worst  Exclusion // what may speak against them
+	remote bool      // those in other zones, too
 }
 
 // fits reports whether a copy on the node of c may be listed.
-func (f fitness) fits(c *Candidate) bool {
-	return !c.out() && (!c.slow() || f.slow || f.starts && c.Excluded == NotItsTurn) && (f.remote || !c.remote)
-}
+func (f fitness) fits(c *Candidate) bool { return c.Excluded <= f.worst && (f.remote || !c.remote) }
 
 // eligible says which copies of a shard may be listed: those on nodes that are neither
 // out nor excluded, else those in slow start, else those that are not out, else none. Of these it drops those in
 // other zones unless the best of them is better by more than factor.
-func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
-	for _, f := range [...]fitness{{remote: true}, {starts: true, remote: true}, {slow: true, remote: true}} {
+func (d *Decision) eligible(copies []int, factor float64) fitness {
+	for _, worst := range [...]Exclusion{Needed, NotItsTurn, KeptFailing} {
+		f := fitness{worst, true}
 		for _, p := range copies {
 			if f.fits(&d.candidates[p]) {
 				f.remote = !d.remote || !d.staysLocal(copies, f, factor)
-				return f, true
+				return f
 			}
 		}
 	}
-	return fitness{}, false
+	return fitness{}
 }
 
 // list lists copies of all shards: of each the cheapest, and those that cost more by no more than near. So the list
@@ -38,8 +36,8 @@ func (d *Decision) list(req Request, near float64, t turn) {
 
 // listShard lists copies of a shard, all of them if it has none left to prefer.
 func (d *Decision) listShard(copies []int, near float64, t turn) {
-	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
-	if !ok {
+	may := d.eligible(copies, t.s.o.ZoneFactor)
+	if may.worst == NotExcluded {
 		if d.Reason != NoChoice {
 			d.Reason = FailOpen
 		}
@@ -81,23 +79,17 @@ func (d *Decision) gather(req Request) {
 		return
 	}
 	for i, copies := range req.Shards {
-		d.expectOf(copies, req.weight(i))
-	}
-}
-
-// expectOf gives the listed copies of a shard, or of as many as weight says, the
-// shard queries they may expect.
-func (d *Decision) expectOf(copies []int, weight float64) {
-	listed := 0
-	for _, p := range copies {
-		if d.candidates[p].Listed {
-			listed++
+		listed, weight := 0, req.weight(i)
+		for _, p := range copies {
+			if d.candidates[p].Listed {
+				listed++
+			}
 		}
-	}
-	for _, p := range copies {
-		if c := &d.candidates[p]; c.Listed {
-			c.ShardQueries += weight / float64(listed)
-			c.sole = c.sole || listed == 1
+		for _, p := range copies {
+			if c := &d.candidates[p]; c.Listed {
+				c.ShardQueries += weight / float64(listed)
+				c.sole = c.sole || listed == 1
+			}
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestANodeThatIsNeededIsNotProbed(t *testing.T) {
 		"it answers no polls":     {1.2, func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(time.Second)) }, true},
 		"it is short of CPU":      {1.2, func(_ *Selector, n *Node) { n.short.Store(true) }, true},
 		"it does next to no work": {1.5, func(_ *Selector, n *Node) { set(&n.rate, 0.01) }, true},
-		"CPUs are not known":      {1.2, func(s *Selector, _ *Node) { s.known()["id-a"].Processors = 0 }, true},
+		"CPUs are not known":      {1.2, func(s *Selector, _ *Node) { (*s.known.Load())["id-a"].Processors = 0 }, true},
 	} {
 		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)

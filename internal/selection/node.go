@@ -49,7 +49,9 @@ type statistics struct {
 	seenAt      atomic.Int64 // ns: when another node last told another response time of it: it has answered, or others were preferred to it
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
-	slower      atomic.Bool  // the last choice that compared it found it far slower than the others
+	// slowEverywhere: no choice since one that found it far slower than the other candidates has found it as fast; of an
+	// ejected node, whether that was so when it was ejected.
+	slowEverywhere atomic.Bool
 
 	response stats.EWMA   // R: of a shard search on this node as seen from outside of it
 	service  stats.EWMA   // S: on the node, from its own counters
@@ -76,16 +78,10 @@ type statistics struct {
 	failures  atomic.Int64
 	strikes   atomic.Int32 // failures in a row
 	failedAt  atomic.Int64 // ns
-	lastError atomic.Pointer[failure]
+	lastError atomic.Pointer[NodeError]
 	sent      stats.Window
 	sentThen  stats.Number // all that was sent until the last answered poll
 	own       stats.EWMA   // shard queries sent per ms, of rate
-}
-
-// failure is one that was blamed on a node.
-type failure struct {
-	at      int64 // ns
-	message string
 }
 
 // NodeError is the last failure blamed on a node.

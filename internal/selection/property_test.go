@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chaos is a cluster of data nodes and managers to which anything happens, by lot.
-type chaos struct {
+// lot is a cluster of data nodes and managers to which anything happens, by lot.
+type lot struct {
 	t     *testing.T
 	s     *Selector
 	nodes []*Node
@@ -20,6 +20,103 @@ type chaos struct {
 	bad   []float64 // how likely each node is to answer badly
 	owed  []*Decision
 	sent  []Probe
+}
+
+func newLot(t *testing.T, seed, stream uint64) lot {
+	r := rand.New(rand.NewPCG(seed, stream))
+	l := lot{t: t, r: r, data: 2 + r.IntN(7)}
+	l.s, l.nodes = withManagers(t, l.data, r.IntN(4))
+	for range l.nodes {
+		l.bad = append(l.bad, r.Float64()*r.Float64())
+	}
+	return l
+}
+
+// isBad draws whether the node answers badly. One that has left does not.
+func (l *lot) isBad(n *Node) bool {
+	i := slices.IndexFunc(l.nodes, n.Same)
+	return i >= 0 && l.r.Float64() < l.bad[i]
+}
+
+// badly is how a probe of a bad node ends.
+func (l *lot) badly() ProbeOutcome {
+	return []ProbeOutcome{{Took: ProbeTimeout, Failed: true}, {Failed: true}, {Took: 400 * time.Millisecond}, {Unfit: true}}[l.r.IntN(4)]
+}
+
+// poll has a node polled: the worse it is, the more often it is ill.
+func (l *lot) poll(i int) {
+	p := Poll{
+		State: Fine, Took: time.Duration(l.r.Int64N(1e9)), Queue: l.r.ExpFloat64() * 5, Queries: l.r.Int64N(500), Elapsed: time.Second,
+		ServiceTime: time.Duration(l.r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
+	}
+	if l.r.Float64() < l.bad[i] {
+		p.State = []State{Unresponsive, Unresponsive, Unknown, Unreachable}[l.r.IntN(4)]
+	}
+	if l.r.IntN(30) == 0 {
+		p.Rejected = l.r.Float64()
+	}
+	for j, n := range l.nodes[:l.data] {
+		p.Coordinated[n.ID] = Seen{Now: time.Duration(l.r.ExpFloat64() * 5e6 * (1 + 50*l.bad[j]))}
+	}
+	l.s.ObservePoll(l.nodes[i].ID, p, at(l.now))
+}
+
+// settle ends a search.
+func (l *lot) settle() {
+	if len(l.owed) == 0 {
+		return
+	}
+	i := l.r.IntN(len(l.owed))
+	d := l.owed[i]
+	l.owed = slices.Delete(l.owed, i, i+1)
+	n := d.Nodes[l.r.IntN(len(d.Nodes))]
+	took := time.Duration(l.r.ExpFloat64() * 2e7)
+	if l.isBad(n) {
+		l.s.Blame([]*Node{n}, "", at(l.now))
+	} else {
+		l.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(l.now))
+		l.s.Heard(d.Coordinator, at(l.now))
+	}
+	d.Release()
+}
+
+func (l *lot) probe() {
+	probes := l.s.Probes(nil, at(l.now))
+	for _, p := range probes {
+		require.False(l.t, p.Node.NoData, "a manager is probed")
+		require.False(l.t, p.Via.NoData, "a probe goes through a manager")
+	}
+	l.sent = append(l.sent, probes...)
+	l.sent = slices.DeleteFunc(l.sent, func(p Probe) bool {
+		bad := l.isBad(p.Node)
+		if bad && l.r.IntN(4) > 0 {
+			return false // not yet
+		}
+		o := ProbeOutcome{Took: time.Duration(l.r.Int64N(int64(5 * time.Millisecond)))}
+		if bad {
+			o = l.badly()
+		}
+		l.s.ObserveProbe(p, o, at(l.now))
+		return true
+	})
+}
+
+func (l *lot) choose() (*Decision, Request) {
+	d, req := &Decision{}, Request{Nodes: l.nodes, Shards: randomShards(l.r, l.data), Outliers: l.r.IntN(2) == 0}
+	if l.r.IntN(10) == 0 {
+		req.Avoid = l.nodes[:1]
+	}
+	l.s.Choose(d, req, at(l.now))
+	if len(l.owed) < 50 {
+		l.s.Acquire(d, 1, at(l.now))
+		l.owed = append(l.owed, d)
+	}
+	return d, req
+}
+
+// chaos checks what holds whatever happens.
+type chaos struct {
+	lot
 	// needed is when a choice last found that the others could not carry the node's load.
 	needed map[*Node]time.Duration
 	reason map[Reason]int
@@ -28,15 +125,10 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	r := rand.New(rand.NewPCG(seed, 1))
-	c := &chaos{t: t, r: r, data: 2 + r.IntN(7), needed: map[*Node]time.Duration{}, reason: map[Reason]int{}}
-	c.s, c.nodes = withManagers(t, c.data, r.IntN(4))
-	for _, n := range c.nodes {
-		n.Processors = 1
-		c.bad = append(c.bad, r.Float64()*r.Float64())
-	}
+	c := &chaos{lot: newLot(t, seed, 1), needed: map[*Node]time.Duration{}, reason: map[Reason]int{}}
 	states := map[*statistics]State{}
 	for _, n := range c.nodes {
+		n.Processors = 1
 		states[n.statistics] = n.State()
 	}
 	c.s.o.OnChange = func(change Change) {
@@ -79,76 +171,8 @@ func (c *chaos) step() {
 	c.check()
 }
 
-func (c *chaos) poll(i int) {
-	p := randomPoll(c.r, c.nodes[:c.data], c.bad, i, Unresponsive, Unresponsive, Failing, Unreachable)
-	c.s.ObservePoll(c.nodes[i].ID, p, at(c.now))
-}
-
-// randomPoll draws a poll of node i of some, of which the first ones have data: the worse a node is, the more often it is in one of
-// the states given.
-func randomPoll(r *rand.Rand, data []*Node, bad []float64, i int, ill ...State) Poll {
-	p := Poll{
-		State: Fine, Took: time.Duration(r.Int64N(1e9)), Queue: r.ExpFloat64() * 5, Queries: r.Int64N(500), Elapsed: time.Second,
-		ServiceTime: time.Duration(r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
-	}
-	if r.Float64() < bad[i] {
-		p.State = ill[r.IntN(len(ill))]
-	}
-	if r.IntN(30) == 0 {
-		p.Rejected = r.Float64()
-	}
-	for j, n := range data {
-		p.Coordinated[n.ID] = Seen{Now: time.Duration(r.ExpFloat64() * 5e6 * (1 + 50*bad[j]))}
-	}
-	return p
-}
-
-// settle ends a search.
-func (c *chaos) settle() {
-	if len(c.owed) == 0 {
-		return
-	}
-	i := c.r.IntN(len(c.owed))
-	d := c.owed[i]
-	c.owed = slices.Delete(c.owed, i, i+1)
-	n := d.Nodes[c.r.IntN(len(d.Nodes))]
-	switch took := time.Duration(c.r.ExpFloat64() * 2e7); {
-	case c.r.Float64() < c.bad[slices.Index(c.nodes, n)]/3:
-		c.s.Blame([]*Node{n}, "", at(c.now))
-	default:
-		c.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(c.now))
-	}
-	d.Release()
-}
-
-func (c *chaos) probe() {
-	probes := c.s.Probes(nil, at(c.now))
-	for _, p := range probes {
-		require.False(c.t, p.Node.NoData, "a manager is probed")
-		require.False(c.t, p.Via.NoData, "a probe goes through a manager")
-	}
-	c.sent = append(c.sent, probes...)
-	c.sent = slices.DeleteFunc(c.sent, func(p Probe) bool {
-		bad := c.r.Float64() < c.bad[slices.Index(c.nodes, p.Node)]
-		if bad && c.r.IntN(4) > 0 {
-			return false // not yet
-		}
-		o := ProbeOutcome{Took: time.Duration(c.r.Int64N(int64(5 * time.Millisecond)))}
-		if bad {
-			o = []ProbeOutcome{{Took: ProbeTimeout, Failed: true}, {Failed: true}, {Took: 400 * time.Millisecond}, {Unfit: true}}[c.r.IntN(4)]
-		}
-		c.s.ObserveProbe(p, o, at(c.now))
-		return true
-	})
-}
-
 func (c *chaos) choose() {
-	req := Request{Nodes: c.nodes, Shards: randomShards(c.r, c.data), Outliers: c.r.IntN(2) == 0}
-	if c.r.IntN(10) == 0 {
-		req.Avoid = c.nodes[:1]
-	}
-	d := &Decision{}
-	c.s.Choose(d, req, at(c.now))
+	d, req := c.lot.choose()
 	c.reason[d.Reason]++
 	require.False(c.t, d.Coordinator.NoData, "a manager coordinates")
 	for _, copies := range req.Shards {
@@ -158,10 +182,6 @@ func (c *chaos) choose() {
 		if one.Excluded == Needed {
 			c.needed[one.Node] = c.now
 		}
-	}
-	if len(c.owed) < 50 {
-		c.s.Acquire(d, 1, at(c.now))
-		c.owed = append(c.owed, d)
 	}
 }
 

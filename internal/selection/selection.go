@@ -54,15 +54,16 @@ type Selector struct {
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
-	mu       sync.Mutex // guards nodes and expected
-	nodes    map[string]*Node
-	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
-	data     atomic.Pointer[[]*Node] // those that may hold shards, in the order of the last Update
+	mu       sync.Mutex                       // guards expected; held to change known and data
+	known    atomic.Pointer[map[string]*Node] // by id
+	expected map[string]int64                 // ns: when data nodes left or joined that have no copies since, by id
+	data     atomic.Pointer[[]*Node]          // those that may hold shards, in the order of the last Update
 }
 
 // New returns a Selector without nodes.
 func New(o Options) *Selector {
-	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
+	s := &Selector{o: o, n: float64(max(1, o.Clients)), expected: map[string]int64{}}
+	s.known.Store(&map[string]*Node{})
 	s.data.Store(new([]*Node))
 	return s
 }
@@ -86,14 +87,14 @@ type NodeInfo struct {
 func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := make(map[string]*Node, len(infos))
+	before, known := *s.known.Load(), make(map[string]*Node, len(infos))
 	out := make([]*Node, len(infos))
 	for i, info := range infos {
-		n, ok := s.nodes[info.ID]
+		n, ok := before[info.ID]
 		switch {
 		case !ok || n.NoData != info.NoData:
 			n = NewNode(info)
-			n.joined.Store(len(s.nodes) > 0)
+			n.joined.Store(len(before) > 0)
 		case n.NodeInfo != info:
 			n = &Node{info, n.statistics}
 		}
@@ -101,18 +102,11 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 		out[i] = n
 	}
 	data := slices.DeleteFunc(slices.Clone(out), func(n *Node) bool { return n.NoData })
-	s.expect(known, s.since(now))
-	s.nodes = known
+	s.expect(before, known, s.since(now))
+	s.known.Store(&known)
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.data.Store(&data)
 	return out
-}
-
-// known returns the nodes by id: another map after each update.
-func (s *Selector) known() map[string]*Node {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.nodes
 }
 
 // since returns the time passed from the epoch to now, in nanoseconds.

@@ -244,7 +244,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	require.InDelta(t, 300, r, 1e-9)
 	require.Zero(t, s.turn.Load())
 	require.Zero(t, nodes[0].neededAt.Load())
-	require.False(t, nodes[0].slowEverywhere())
+	require.False(t, nodes[0].slowEverywhere.Load())
 }
 
 // A manager holds no copies and coordinates no search, however slow the other nodes are.

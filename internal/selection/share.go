@@ -91,7 +91,7 @@ func (s *Selector) TakeIn(f Finding, now time.Time) {
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
-	known, r := s.known(), &round{sent: sent, local: f.Local}
+	known, r := *s.known.Load(), &round{sent: sent, local: f.Local}
 	for _, p := range f.Probes {
 		node, via := known[p.Node], known[p.Via]
 		if node == nil || via == nil || node == via && !f.Local {

@@ -31,7 +31,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			c.Excluded = KeptFailing
 		case !leaving && (n.health.avoided() || n.owes(t.at)):
 			c.Excluded = Suspected
-		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
+		case condition == Ramping && t.s.random(t.number, uint64(c.Position)) >= float64(t.at-n.health.returned.Load())/float64(SlowStart): //nolint:gosec // a position is not negative
 			c.Excluded = NotItsTurn
 		}
 	}
@@ -143,8 +143,8 @@ func (d *Decision) suspects(t turn) {
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
 		}
-		if n.slower.Load() != over { // all choices read it, few change it
-			n.slower.Store(over)
+		if n.slowEverywhere.Load() != over { // all choices read it, few change it
+			n.slowEverywhere.Store(over)
 		}
 		if !over {
 			continue
@@ -155,10 +155,6 @@ func (d *Decision) suspects(t turn) {
 		}
 	}
 }
-
-// slowEverywhere reports whether no choice since one that found n far slower than the other
-// candidates has found it as fast; of an ejected node, whether that was so when it was ejected.
-func (n *Node) slowEverywhere() bool { return n.slower.Load() }
 
 // unqueued returns the response time less what the node's queue explains, but no less
 // than the service time, in ms; false if there is none. A node that
@@ -189,23 +185,17 @@ func (n *Node) wait(service float64, at int64) float64 {
 	return ms
 }
 
-// troubled reports whether some candidate is not to be listed that the engine would wait
-// for. Of a node that fails at once, or cannot be reached, it asks the next copy.
-func (d *Decision) troubled() bool {
-	return slices.ContainsFunc(d.order, func(c *Candidate) bool {
-		return c.slow() && !c.Node.failsAtOnce()
-	})
-}
-
 // leaveToEngine reports whether the engine's own selection is to choose the copies.
 // One list serves all shards of a search, so it cannot balance busy nodes as
-// finely as a choice for each shard does; what it can do is keep a bad node out.
-func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
-	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle()) && !d.troubled()
+// finely as a choice for each shard does; what it can do is keep out a bad node that the engine would wait
+// for. Of one that fails at once, or cannot be reached, it asks the next copy.
+func (d *Decision) leaveToEngine(req Request) bool {
+	return d.mayLeave(req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle()) &&
+		!slices.ContainsFunc(d.order, func(c *Candidate) bool { return c.slow() && !c.Node.failsAtOnce() })
 }
 
 // mayLeave reports whether the choice may be left to the engine at all.
-func (s *Selector) mayLeave(d *Decision, req Request) bool {
+func (d *Decision) mayLeave(req Request) bool {
 	return req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
 		len(req.Avoid) == 0 && !req.Sticky
 }

@@ -24,15 +24,7 @@ func (n *Node) mayStandStill(at int64) float64 {
 // exhausted reports whether n alone uses up its quota: its process uses all of it, and most data nodes have CPU left.
 func (s *Selector) exhausted(n *Node, at int64) bool {
 	return n.ranOut(at) && n.used.Value() > fullLoad*n.processors() &&
-		s.usual(func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad
-}
-
-// excused returns for how long (ms) n may stand still and be as good as its peers.
-func (s *Selector) excused(n *Node, at int64) float64 {
-	if s.exhausted(n, at) {
-		return 0
-	}
-	return n.mayStandStill(at)
+		usual(*s.data.Load(), func(m *Node) (float64, bool) { return m.utilisation(), true }) <= fullLoad
 }
 
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second. Of a
@@ -54,7 +46,7 @@ func (s *Selector) short(n *Node, at int64) bool {
 // quotas, found out anew every second.
 func (s *Selector) usualProcessors(at int64) float64 {
 	if elapsed(&s.processorsAt, at, ProbeTimeout) {
-		s.processors.Set(s.usual(func(n *Node) (float64, bool) {
+		s.processors.Set(usual(*s.data.Load(), func(n *Node) (float64, bool) {
 			return n.processors(), n.Processors > 0 && n.polledAt.Load() > 0
 		}))
 	}

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -11,92 +10,16 @@ import (
 
 // storm is all that may be told to a selector, by lot, from itself and from another one.
 type storm struct {
-	s     *Selector
-	nodes []*Node
-	data  int
-	r     *rand.Rand
-	now   time.Duration
-	bad   []float64
-	owed  []*Decision
-	sent  []Probe
+	lot
 	other *Selector
 	asked []Asking
 	told  int64
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
-	r := rand.New(rand.NewPCG(seed, 2))
-	w := &storm{r: r, data: 2 + r.IntN(7), other: New(Options{Seed: seed + 1000, Epoch: epoch})}
-	w.s, w.nodes = withManagers(t, w.data, r.IntN(4))
-	for range w.nodes {
-		w.bad = append(w.bad, r.Float64()*r.Float64())
-	}
+	w := &storm{lot: newLot(t, seed, 2), other: New(Options{Seed: seed + 1000, Epoch: epoch})}
 	w.other.Update(infosOf(w.nodes), epoch)
 	return w
-}
-
-// badly is how a probe of a bad node ends.
-func (w *storm) badly() ProbeOutcome {
-	return []ProbeOutcome{{Took: ProbeTimeout, Failed: true}, {Failed: true}, {Took: 400 * time.Millisecond}, {Unfit: true}}[w.r.IntN(4)]
-}
-
-func (w *storm) index(n *Node) int { return slices.IndexFunc(w.nodes, n.Same) }
-
-func (w *storm) isBad(n *Node) bool {
-	i := w.index(n)
-	return i >= 0 && w.r.Float64() < w.bad[i]
-}
-
-func (w *storm) poll(i int) {
-	p := randomPoll(w.r, w.nodes[:w.data], w.bad, i, Unresponsive, Unresponsive, Unknown, Unreachable)
-	w.s.ObservePoll(w.nodes[i].ID, p, at(w.now))
-}
-
-func (w *storm) settle() {
-	if len(w.owed) == 0 {
-		return
-	}
-	i := w.r.IntN(len(w.owed))
-	d := w.owed[i]
-	w.owed = slices.Delete(w.owed, i, i+1)
-	n := d.Nodes[w.r.IntN(len(d.Nodes))]
-	took := time.Duration(w.r.ExpFloat64() * 2e7)
-	if w.isBad(n) {
-		w.s.Blame([]*Node{n}, "", at(w.now))
-	} else {
-		w.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(w.now))
-		w.s.Heard(d.Coordinator, at(w.now))
-	}
-	d.Release()
-}
-
-func (w *storm) probe() {
-	w.sent = append(w.sent, w.s.Probes(nil, at(w.now))...)
-	w.sent = slices.DeleteFunc(w.sent, func(p Probe) bool {
-		bad := w.isBad(p.Node)
-		if bad && w.r.IntN(4) > 0 {
-			return false // not yet
-		}
-		o := ProbeOutcome{Took: time.Duration(w.r.Int64N(int64(5 * time.Millisecond)))}
-		if bad {
-			o = w.badly()
-		}
-		w.s.ObserveProbe(p, o, at(w.now))
-		return true
-	})
-}
-
-func (w *storm) choose() {
-	req := Request{Nodes: w.nodes, Shards: randomShards(w.r, w.data), Outliers: w.r.IntN(2) == 0}
-	if w.r.IntN(10) == 0 {
-		req.Avoid = w.nodes[:1]
-	}
-	d := &Decision{}
-	w.s.Choose(d, req, at(w.now))
-	if len(w.owed) < 50 {
-		w.s.Acquire(d, 1, at(w.now))
-		w.owed = append(w.owed, d)
-	}
 }
 
 func (w *storm) step() {

@@ -63,7 +63,7 @@ func TestAQueueExplainsALateProbe(t *testing.T) {
 			set(&n.response, 900)
 		}
 		decide(s, nodes, time.Second)
-		require.Equal(t, everywhere, n.slowEverywhere())
+		require.Equal(t, everywhere, n.slowEverywhere.Load())
 		suspect(s, nodes, time.Second, proofs+1, late(250*time.Millisecond, n))
 		require.Equal(t, everywhere, n.State() == Slow, "15 shard queries of 20 ms in its queue, 3 ms elsewhere")
 	}
@@ -222,11 +222,11 @@ func TestAnEjectedNodeIsComparedAsWhenItWasEjected(t *testing.T) {
 		s.eject(n, Slow, s.since(at(time.Second)), "a test")
 		set(&n.response, times[!slower])
 		decide(s, nodes, 2*time.Second)
-		require.Equal(t, slower, n.slowEverywhere())
+		require.Equal(t, slower, n.slowEverywhere.Load())
 		s.slowStart(n, s.since(at(2*time.Second)))
 		set(&n.response, times[!slower])
 		decide(s, nodes, 3*time.Second)
-		require.Equal(t, !slower, n.slowEverywhere())
+		require.Equal(t, !slower, n.slowEverywhere.Load())
 	}
 }
 
@@ -344,7 +344,7 @@ func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 			set(&n.response, 300)
 		}
 		decide(s, nodes, time.Second)
-		require.Equal(t, everywhere, n.slowEverywhere())
+		require.Equal(t, everywhere, n.slowEverywhere.Load())
 		now := suspect(s, nodes, time.Second, 1, late(300*time.Millisecond, n))
 		require.False(t, n.usable())
 		answerProbes(s, nodes, now, now+firstHold/twice, answeredWell)

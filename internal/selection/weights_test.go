@@ -93,7 +93,7 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 				s.eject(n, Slow, 0, "test")
 			}
 			if rng.IntN(12) == 0 {
-				n.observeRejected(1, 1)
+				n.rejectedAt.Store(1)
 			}
 		}
 		if rng.IntN(4) == 0 {

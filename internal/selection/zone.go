@@ -2,20 +2,19 @@ package selection
 
 import "math"
 
+// local reports whether the node is in this client's zone, or zones do not count.
+func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
+
 // locate notes which candidates are in another zone than this client. Where all
 // are, or none, zones do not count.
-func (d *Decision) locate(zone string) {
-	d.remote = false
-	if zone == "" {
-		return
-	}
-	local := false
+func (d *Decision) locate(s *Selector) {
+	remote := 0
 	for _, c := range d.order {
-		c.remote = c.Node.Zone != zone
-		d.remote = d.remote || c.remote
-		local = local || !c.remote
+		if c.remote = !s.local(c.Node); c.remote {
+			remote++
+		}
 	}
-	d.remote = d.remote && local
+	d.remote = 0 < remote && remote < len(d.order)
 }
 
 // Zoned reports whether some of the copies are in this client's zone, and some are not.
@@ -36,5 +35,5 @@ func (d *Decision) staysLocal(copies []int, may fitness, factor float64) bool {
 			local = min(local, c.Rank)
 		}
 	}
-	return !math.IsInf(local, 1) && local <= factor*remote+noise
+	return local <= factor*remote+noise
 }

@@ -75,6 +75,22 @@ func Of(s *selection.Selector, d *selection.Decision, req selection.Request, mos
 	return a
 }
 
+// Nodes describes nodes at now, in the order given.
+func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []selection.Figures {
+	out := make([]selection.Figures, len(nodes))
+	var all float64
+	for i, n := range nodes {
+		out[i] = s.Figures(n, now)
+		all += out[i].Sent
+	}
+	for i := range out {
+		if all > 0 {
+			out[i].Share = out[i].Sent / all
+		}
+	}
+	return out
+}
+
 // weight puts candidates that something speaks against first.
 func weight(c Candidate) int {
 	switch {

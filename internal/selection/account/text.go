@@ -36,7 +36,9 @@ func (about subject) why(c *Candidate) string {
 		}
 		text = out + evidence(f) + ", but the others have more than they can carry, so it carries some"
 	case selection.OverLimit:
-		text = about.overLimit(c) + ": its probes are compared with those of its peers"
+		limit, _ := about.d.Limit()
+		text = fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms: its probes are compared with those of its peers",
+			c.ResponseTime, c.Unqueued, limit)
 	case selection.OtherZone:
 		text = "the shard has a copy in the own zone, and this one does not rank better by routing.zone.factor"
 	case selection.OtherSticks:
@@ -67,12 +69,6 @@ func leaving(f selection.Figures) string {
 		return "it is about to leave: the cluster decommissions its zone"
 	}
 	return "it is about to leave: the cluster is told of its " + f.Leaving
-}
-
-func (about subject) overLimit(c *Candidate) string {
-	limit, _ := about.d.Limit()
-	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
-		c.ResponseTime, c.Unqueued, limit)
 }
 
 // evidence says what a node is known by to be in its state.
@@ -122,12 +118,8 @@ func (about subject) occasion() string {
 		return "as the engine does not know sidestep's own zone"
 	}
 	for _, n := range about.nodes {
-		f := about.s.Figures(n.Node, about.now)
-		switch {
-		case n.Excluded.KeepsOut():
+		if n.Excluded.KeepsOut() {
 			return "as " + n.Name + " is to be kept out"
-		case f.Proved != selection.Fine:
-			return "as " + n.Name + " is " + f.State
 		}
 	}
 	return "as copies differ"
@@ -172,20 +164,17 @@ func (a Account) nearest() string {
 	return fmt.Sprintf("%s The slowest is %s with %.1f ms.", rule, a.Candidates[worst].Name, a.Candidates[worst].Unqueued)
 }
 
-// best names the copy that is listed and the best of the others.
+// best names the copy of one shard that is listed and the best of the others.
 func (a Account) best() string {
 	var listed, next *Candidate
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
 		switch {
-		case c.Listed && (listed == nil || c.Rank < listed.Rank):
+		case c.Listed:
 			listed = c
 		case !c.Listed && (next == nil || c.Rank < next.Rank):
 			next = c
 		}
-	}
-	if listed == nil {
-		return "none"
 	}
 	text := fmt.Sprintf("%s, rank %.1f", listed.Name, listed.Rank)
 	if next == nil {
