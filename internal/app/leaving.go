@@ -84,11 +84,17 @@ func (l *leaving) stop() {
 	l.request, l.watched = false, false
 }
 
-// Left implements proxy.Connection. With TLS the server itself watches the client.
+// Left implements proxy.Connection. While something of a request is still to be read nobody watches the client, and with TLS
+// the server does later: the connection itself tells.
 func (c *patientConn) Left() bool {
-	c.leaving.mu.Lock()
-	defer c.leaving.mu.Unlock()
-	return c.endRequest()
+	l := &c.leaving
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if farEndOf(c.TCPConn) == farOpen {
+		return c.endRequest()
+	}
+	l.cancel()
+	return true
 }
 
 // end is called when the connection is closed.

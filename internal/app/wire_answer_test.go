@@ -171,6 +171,21 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
+// A client that was not told to send its body does not wait for the end of a refusal of which the length is not known.
+func TestARefusalInChunksEndsThoughTheBodyIsNotSent(t *testing.T) {
+	const refusal = "HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n"
+	for _, framing := range []string{"Content-Length: 2\r\n", "Transfer-Encoding: chunked\r\n"} {
+		w := startWire(t, nil)
+		w.upstreamDoes("", func(c net.Conn) { _, _ = io.WriteString(c, refusal) }, nil)
+		c := w.dial()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+		c.send("POST /_bulk HTTP/1.1\r\nHost: es\r\nExpect: 100-continue\r\n" + framing + "\r\n")
+		got, err := c.read("POST")
+		require.NoError(t, err)
+		require.Equal(t, parse(t, refusal), parse(t, got))
+	}
+}
+
 // The body of a search is held, whoever asks before sending it.
 func TestExpectContinueOfAHeldBody(t *testing.T) {
 	for _, framing := range [][2]string{{"Content-Length: 2\r\n", "{}"}, {"Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"}} {
