@@ -22,7 +22,7 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(simulated.Stop)
 	cfg := settings(simulated.URLs()...)
-	cfg.Admission.Mode, cfg.Admission.Max = "auto", 8
+	cfg.Admission.Mode, cfg.Admission.Max = "auto", 5
 	cfg.Admission.Classes = []config.AdmissionClass{{Name: "vip", Match: config.AdmissionMatch{OpaqueIDPrefix: "vip"}, Weight: 3}}
 	s := startReady(t, cfg, nil)
 	require.Equal(t, http.StatusOK, s.get(s.dataURL("/logs/_search")).status)
@@ -32,7 +32,7 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 			Limit *float64 `json:"limit"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(s.get(s.adminURL("/nodes")).body), &nodes))
-		return len(nodes) == 2 && nodes[0].Limit != nil && *nodes[0].Limit == 8
+		return len(nodes) == 2 && nodes[0].Limit != nil && *nodes[0].Limit == 5
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, s.get(s.adminURL("/metrics")).body, `sidestep_admission_admitted_total{class="vip"} 0`)
 	refused := s.admin("PUT /-/admission", `{"mode":"target"}`)
