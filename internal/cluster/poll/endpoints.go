@@ -119,6 +119,9 @@ func (f *endpoints) learned(u *url.URL, err error) {
 
 // askOne asks one address.
 func (f *endpoints) askOne(ctx context.Context, u *url.URL, q Query) error {
+	if q.began != nil {
+		*q.began = time.Now()
+	}
 	err := f.client.get(ctx, u, q)
 	if ctx.Err() == nil {
 		f.learned(u, err)
