@@ -221,6 +221,12 @@ func missing(err error) bool {
 	return ok && status.code < 500 && status.code != http.StatusTooManyRequests && status.code != http.StatusUnauthorized
 }
 
+// notFound reports whether the engine says that what was asked about is not there.
+func notFound(err error) bool {
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code == http.StatusNotFound && !stranger(err)
+}
+
 // unauthorized reports whether the account is not known. Each such answer costs the engine the check of a password.
 func unauthorized(err error) bool {
 	status, ok := errors.AsType[*httpError](err)

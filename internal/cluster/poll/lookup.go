@@ -3,10 +3,8 @@ package poll
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -66,9 +64,8 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	if ctx.Err() != nil {
 		return nil
 	}
-	status, refused := errors.AsType[*httpError](err)
 	switch {
-	case refused && status.code == http.StatusNotFound && !stranger(err):
+	case notFound(err):
 		found.Unknown = true
 	case missing(err): // a gateway may say so
 		found.Unknown, found.Refused = true, true

@@ -309,3 +309,27 @@ func TestANodeThatStandsStillMakesNoTargetDear(t *testing.T) {
 		}
 	})
 }
+
+// What the node that told the latest version does not know any more is not asked of others, which may be behind.
+func TestATargetThatIsGoneIsNotAskedOfOthers(t *testing.T) {
+	t.Parallel()
+	nodes := []*cluster.Node{{ID: "a", URL: &url.URL{Scheme: "http", Host: "a:9200"}}, {ID: "b", URL: &url.URL{Scheme: "http", Host: "b:9200"}}}
+	asked := 0
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked++
+		w, answer := httptest.NewRecorder(), `{"shards":[[{"index":"logs","shard":0}]]}`
+		if r.URL.Host == "a:9200" {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"error":{"type":"index_not_found_exception"},"status":404}`
+		}
+		_, err := w.WriteString(answer)
+		return w.Result(), err
+	})}})
+	discover(p, nodes)
+	p.endpoints.use(nodes)
+	p.newest.Store(nodes[0].URL)
+	found := p.LookUp(t.Context(), cluster.LookUp{Target: cluster.Target{Expression: "logs"}})
+	require.NotNil(t, found)
+	require.True(t, found.Unknown)
+	require.Equal(t, 1, asked)
+}
