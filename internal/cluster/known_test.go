@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,46 @@ func TestIndicesOfATargetThatIsRefused(t *testing.T) {
 		require.True(t, known)
 		require.Empty(t, names)
 	}
+}
+
+// Of many targets in use each has its turn after the cluster state moved. What reads by routing go by does not wait for that,
+// else they would miss documents of an index that was added to an alias.
+func TestIndicesOfATargetAmongMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+		st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+		orders := LookUp{Target: Target{Expression: "orders"}}
+		find := func(about LookUp, version int64) {
+			st.Targets().LookedUp(about, &Resolved{Shards: []ShardName{{Index: "orders-1"}}, Version: version, At: time.Now()})
+			l, _ := st.Targets().forSnapshot().Get(about)
+			l.markUsed(time.Now().Unix())
+		}
+		asked := func() int {
+			_, known := st.IndicesOf("orders")
+			require.True(t, known)
+			return st.Targets().Waiting()
+		}
+		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: 1})
+		for i := range outdatedAtOnce {
+			find(LookUp{Target: Target{Expression: "orders", Routing: strconv.Itoa(i)}}, 1)
+		}
+		find(orders, 1)
+		time.Sleep(justNow)
+		require.Zero(t, asked(), "nothing has changed")
+		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: 2})
+		st.LearnAgain()
+		require.Equal(t, outdatedAtOnce, st.Targets().Waiting())
+		require.Equal(t, outdatedAtOnce+1, asked())
+		require.Equal(t, outdatedAtOnce+1, asked(), "it is queued")
+		for range outdatedAtOnce + 1 {
+			about, _ := st.Targets().Next(t.Context(), false)
+			find(about, 1) // a relay may be behind
+		}
+		require.Zero(t, asked(), "just now")
+		time.Sleep(justNow)
+		require.Equal(t, 1, asked())
+	})
 }
 
 // While all indices are read, more may become known of those in use. That stays, and what is older confirms nothing.

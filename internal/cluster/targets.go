@@ -264,8 +264,9 @@ func (l *target) triedAt() time.Time {
 	return l.At
 }
 
-// upToDate returns what was found at this version or later, or just now, or what is looked up again whenever the version
-// moves as it is in use; nil if that is not so. It does not mark it as used.
+// upToDate returns what was found at this version or later, or just now, or what is in use, and so looked up again whenever
+// the version moves; nil if that is not so. It does not mark it as used. Where much is in use the turn of each may be long
+// to come: what is asked for here is looked up again at once.
 func (c *Targets) upToDate(t LookUp, version int64, now time.Time) *target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,11 +274,21 @@ func (c *Targets) upToDate(t LookUp, version int64, now time.Time) *target {
 	if !ok {
 		return nil
 	}
-	age := now.Sub(l.At)
-	if l.Version >= version || age < justNow || l.used.Load() && age < lookUpMaxAge {
-		return l
+	switch age := now.Sub(l.At); {
+	case l.Version >= version, age < justNow:
+	case !l.used.Load(), age >= lookUpMaxAge:
+		return nil
+	case now.Sub(l.triedAt()) >= justNow && c.mayAgain(t, l, now) && c.admit(t):
+		l.tried = now
+		c.push(t)
 	}
-	return nil
+	return l
+}
+
+// mayAgain reports whether a target that is known may be looked up again: it is not queued, and neither failed lately nor
+// is too dear.
+func (c *Targets) mayAgain(t LookUp, l *target, now time.Time) bool {
+	return !c.queued[t] && !c.rests(t) && !l.tooDear(now)
 }
 
 // lacks reports whether the engine knows no such target at this version, or refused to tell.
@@ -339,7 +350,7 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 			l.used.Store(false)
 			continue
 		}
-		if c.queued[key] || c.rests(key) || l.tooDear(time.Now()) {
+		if !c.mayAgain(key, l, time.Now()) {
 			continue
 		}
 		if l.resolves() {

@@ -66,8 +66,8 @@ func (p *Proxy) slotsOf(v *view, name string, size int) (l bulk.Logical, index b
 	if !known || v.snapshot == nil {
 		return l, index, bulk.ReasonUnknown
 	}
-	// The index was deleted and created with other shards since it was read.
-	if placed, ok := v.snapshot.Lookup(name); ok && len(placed.Shards) != index.Shards && index.Shards > 0 {
+	// The index was deleted, and created with other shards since it was read, or an alias has its name since it was placed.
+	if placed, ok := v.snapshot.Lookup(name); ok && len(placed.Shards) != index.Shards {
 		return l, index, bulk.ReasonUnknown
 	}
 	l, why = index.Logical(size)

@@ -182,6 +182,7 @@ func TestRoutingsThatAreDropped(t *testing.T) {
 		"what is not there": {"/none/_search?routing=x", routedDoubtful, nil},
 		"a day of its own":  {"/%3Cidx-%7Bnow%7D%3E/_search?routing=x", routedDoubtful, nil},
 		"a long routing":    {"/idx/_search?routing=" + strings.Repeat("a", 4097), routedTooLong, nil},
+		"an alias by now":   {"/idx/_search?routing=x", routedUnknown, func(s *slots) { s.index = bulk.Index{Refused: bulk.ReasonAlias, RefusedRouted: bulk.ReasonAlias} }},
 		"resized":           {"/idx/_search?routing=x", routedResized, func(s *slots) { s.index.Resized = true }},
 		"a long line":       {"/idx/_search?routing=x&q=" + strings.Repeat("a", 4054), routedTooLong, nil},
 	} {

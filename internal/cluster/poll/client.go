@@ -58,6 +58,8 @@ type Query struct {
 	Decode   func(io.Reader) error
 	Body     []byte // JSON, compressed; the answer is 204, and not decoded
 	longest  int64  // bound of the answer, in bytes; default maxBody
+	// began, if it is not nil, is set to when the address was asked that is asked last: that is the one that answers.
+	began *time.Time
 }
 
 // DecodeJSON returns a decoder into v for a query.
@@ -217,6 +219,12 @@ func stranger(err error) bool {
 func missing(err error) bool {
 	status, ok := errors.AsType[*httpError](err)
 	return ok && status.code < 500 && status.code != http.StatusTooManyRequests && status.code != http.StatusUnauthorized
+}
+
+// notFound reports whether the engine says that what was asked about is not there.
+func notFound(err error) bool {
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code == http.StatusNotFound && !stranger(err)
 }
 
 // unauthorized reports whether the account is not known. Each such answer costs the engine the check of a password.

@@ -204,11 +204,12 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 			nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
 		}
 	}
-	published := map[string]string{}
+	published, members := map[string]string{}, 0
 	for id, n := range told.Nodes {
 		if _, member := state.Nodes[id]; !member {
 			continue // it joined since; or another node had to be asked, which is of another cluster
 		}
+		members++
 		roles := n.Roles
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
@@ -217,6 +218,9 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 		if n.HTTP.PublishAddress != "" && !p.o.Static {
 			published[id] = p.addresses.published(n.HTTP.PublishAddress)
 		}
+	}
+	if len(published) > 0 && len(published) < members {
+		hint(p.rediscover) // a node joins before it serves HTTP
 	}
 	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
 	p.addresses.assign(list, published)

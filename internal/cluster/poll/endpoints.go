@@ -119,6 +119,9 @@ func (f *endpoints) learned(u *url.URL, err error) {
 
 // askOne asks one address.
 func (f *endpoints) askOne(ctx context.Context, u *url.URL, q Query) error {
+	if q.began != nil {
+		*q.began = time.Now()
+	}
 	err := f.client.get(ctx, u, q)
 	if ctx.Err() == nil {
 		f.learned(u, err)
@@ -140,6 +143,9 @@ func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if notFound(err) { // another node would say the same, or is behind
+			return nil, err
 		}
 		if stranger(err) { // where the addresses of three managers mean other machines
 			tries = min(tries+1, 2*maxTries)

@@ -419,3 +419,27 @@ func TestANodeThatJoinsWhileAManagerIsBehind(t *testing.T) {
 		w.Eventually(fmt.Sprintf("%d nodes", i), func() bool { return len(w.Snapshot().Nodes) == i })
 	}
 }
+
+// A node joins before it serves HTTP. It is asked for its address until it tells that, and not as rarely as all are.
+func TestANodeThatJoinsBeforeItServes(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Eventually("ready", func() bool { return w.Ready() == nil && len(w.Snapshot().Nodes) == 2 })
+	var asked atomic.Int64
+	before := slices.Clone(f.Nodes)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_nodes/http,os,thread_pool" || asked.Add(1) > 1 {
+			return false
+		}
+		nodes := clustertest.Object{}
+		for _, n := range before {
+			nodes[n.ID] = clustertest.Object{"http": clustertest.Object{"publish_address": n.Server.Listener.Addr().String()}}
+		}
+		nodes["n3"] = clustertest.Object{"name": "name-n3"}
+		return assert.NoError(t, clustertest.WriteJSON(w, clustertest.Object{"nodes": nodes}))
+	})
+	f.AddNode("n3")
+	w.Eventually("it is measured", func() bool { s, ok := w.LastStats("n3"); return ok && s.State == cluster.PollOK })
+	require.EqualValues(t, 2, asked.Load())
+}

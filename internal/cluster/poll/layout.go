@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
@@ -15,11 +16,11 @@ import (
 
 // lookUpLayout asks how the documents of an index are spread. An alias must stand
 // for one index, and have no routing of its own.
-func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout, error) {
+func (p *Poller) lookUpLayout(ctx context.Context, name string, began *time.Time) (cluster.Layout, error) {
 	var found []cluster.Layout
 	deadline := min(localDeadline, p.o.PollTimeout)
 	from, err := p.endpoints.askFirst(ctx, p.newest.Load(), Query{
-		Kind: kindMetadata, Path: layoutPath(p.engine(), name), Deadline: deadline,
+		Kind: kindMetadata, Path: layoutPath(p.engine(), name), Deadline: deadline, began: began,
 		Decode: func(r io.Reader) (err error) {
 			found, err = parseLayouts(r)
 			return err

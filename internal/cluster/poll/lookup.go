@@ -3,10 +3,8 @@ package poll
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -63,13 +61,11 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 		return nil
 	}
 	err := p.lookUp(ctx, t, found)
-	found.Took = time.Since(started)
 	if ctx.Err() != nil {
 		return nil
 	}
-	status, refused := errors.AsType[*httpError](err)
 	switch {
-	case refused && status.code == http.StatusNotFound && !stranger(err):
+	case notFound(err):
 		found.Unknown = true
 	case missing(err): // a gateway may say so
 		found.Unknown, found.Refused = true, true
@@ -110,17 +106,20 @@ func (p *Poller) Place(ctx context.Context, names []string) {
 	}
 }
 
-// lookUp asks what a target stands for.
+// lookUp asks what a target stands for. What that took is told of the node that answered: one that stood still made nothing
+// dear. A relay sees to it itself.
 func (p *Poller) lookUp(ctx context.Context, t cluster.LookUp, l *cluster.Resolved) (err error) {
 	if p.Follows() {
 		return p.o.Source.LookUp(ctx, t, l)
 	}
+	var began time.Time
+	defer func() { l.Took = time.Since(began) }()
 	if t.Of == cluster.OfLayout {
-		l.Layout, err = p.lookUpLayout(ctx, t.Expression)
+		l.Layout, err = p.lookUpLayout(ctx, t.Expression, &began)
 		return err
 	}
 	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{
-		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout),
+		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout), began: &began,
 		Decode: func(r io.Reader) (err error) {
 			l.Shards, l.Incomplete, err = parseSearchShards(r)
 			return err

@@ -3,6 +3,7 @@ package poll
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -278,4 +279,57 @@ func TestTargetsAreNotLookedUpAtANodeThatIsBehind(t *testing.T) {
 		})
 		w.Resolves("alias", "", []string{node})
 	}
+}
+
+// A node that stands still makes no target dear that another one tells of at once: it is looked up again when it may stand
+// for something else.
+func TestANodeThatStandsStillMakesNoTargetDear(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*cluster.Node{{ID: "a", URL: &url.URL{Scheme: "http", Host: "a:9200"}}, {ID: "b", URL: &url.URL{Scheme: "http", Host: "b:9200"}}}
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "a:9200" {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			w := httptest.NewRecorder()
+			_, err := w.WriteString(`{"shards":[],"metadata":{"indices":{}}}`)
+			return w.Result(), err
+		})}})
+		discover(p, nodes)
+		p.endpoints.use(nodes)
+		p.newest.Store(nodes[0].URL)
+		for _, of := range []cluster.Subject{cluster.OfShards, cluster.OfLayout} {
+			started := time.Now()
+			found := p.LookUp(t.Context(), cluster.LookUp{Target: cluster.Target{Expression: "logs"}, Of: of})
+			require.NotNil(t, found)
+			require.GreaterOrEqual(t, time.Since(started), localDeadline, "it was asked first")
+			require.Less(t, found.Took, localDeadline)
+			time.Sleep(2 * distrust)
+		}
+	})
+}
+
+// What the node that told the latest version does not know any more is not asked of others, which may be behind.
+func TestATargetThatIsGoneIsNotAskedOfOthers(t *testing.T) {
+	t.Parallel()
+	nodes := []*cluster.Node{{ID: "a", URL: &url.URL{Scheme: "http", Host: "a:9200"}}, {ID: "b", URL: &url.URL{Scheme: "http", Host: "b:9200"}}}
+	asked := 0
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked++
+		w, answer := httptest.NewRecorder(), `{"shards":[[{"index":"logs","shard":0}]]}`
+		if r.URL.Host == "a:9200" {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"error":{"type":"index_not_found_exception"},"status":404}`
+		}
+		_, err := w.WriteString(answer)
+		return w.Result(), err
+	})}})
+	discover(p, nodes)
+	p.endpoints.use(nodes)
+	p.newest.Store(nodes[0].URL)
+	found := p.LookUp(t.Context(), cluster.LookUp{Target: cluster.Target{Expression: "logs"}})
+	require.NotNil(t, found)
+	require.True(t, found.Unknown)
+	require.Equal(t, 1, asked)
 }
