@@ -41,7 +41,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	require.Equal(t, fields(reflect.TypeFor[account.Account]()), tableOf(t, page, "\n## The decision\n"))
 	require.Equal(t, fields(reflect.TypeFor[account.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
 	var exclusions []string
-	for e := selection.NotExcluded + 1; e <= selection.RanksWorse; e++ {
+	for e := selection.GoneUnreachable; e > selection.NotExcluded; e-- {
 		exclusions = append(exclusions, e.String())
 	}
 	require.Equal(t, exclusions, tableOf(t, page, "\n`excluded` is one of:\n"))

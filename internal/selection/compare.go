@@ -140,7 +140,7 @@ func (s *Selector) usualService() float64 {
 
 // usual returns the median of what is known of the nodes, 0 if nothing is.
 func usual(nodes []*Node, known func(*Node) (float64, bool)) float64 {
-	var values []float64
+	values := make([]float64, 0, len(nodes))
 	for _, n := range nodes {
 		if v, ok := known(n); ok {
 			values = append(values, v)

@@ -71,7 +71,8 @@ func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.miss
 
 // answers reports whether n can be reached, answered its last poll, and is not silent.
 func (n *Node) answers(at int64) bool {
-	return n.Alive() && State(n.polled.Load()) != Unresponsive && !n.owes(at)
+	life := State(n.polled.Load())
+	return life != Unreachable && life != Unresponsive && !n.owes(at)
 }
 
 // fewLeft finds out of which of nodes few are left, if something speaks against one of those asked for: else that is

@@ -103,9 +103,9 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	}
 	data := slices.DeleteFunc(slices.Clone(out), func(n *Node) bool { return n.NoData })
 	s.expect(before, known, s.since(now))
-	s.known.Store(&known)
-	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.data.Store(&data)
+	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
+	s.known.Store(&known)
 	return out
 }
 

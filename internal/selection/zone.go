@@ -35,5 +35,5 @@ func (d *Decision) staysLocal(copies []int, may fitness, factor float64) bool {
 			local = min(local, c.Rank)
 		}
 	}
-	return local <= factor*remote+noise
+	return !math.IsInf(local, 1) && local <= factor*remote+noise // the product may be infinite
 }

@@ -118,7 +118,7 @@ func (about subject) occasion() string {
 		return "as the engine does not know sidestep's own zone"
 	}
 	for _, n := range about.nodes {
-		if n.Excluded.KeepsOut() {
+		if n.Excluded.KeepsOut() && !n.Listed {
 			return "as " + n.Name + " is to be kept out"
 		}
 	}
