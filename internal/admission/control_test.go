@@ -171,7 +171,7 @@ func TestTheQueueIsAsLongAsTheEngines(t *testing.T) {
 	require.Less(t, waits, 6)
 }
 
-// Beyond its threads and its queue a node rejects, whatever is allowed, if all that is in flight is there. How long the queue is
+// Beyond its threads and half of its queue a node takes nothing, whatever is allowed, if all that is in flight is there. How long the queue is
 // may be known late, and threads are started as they are needed.
 func TestALimitIsAtMostWhatTheNodeTakes(t *testing.T) {
 	for _, o := range []Options{{Mode: Auto}, {Mode: Auto, Min: 8, Max: 9}, {Mode: Target, TargetResponseTime: time.Second}} {

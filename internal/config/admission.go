@@ -16,7 +16,7 @@ type Admission struct {
 	TargetResponseTime time.Duration `yaml:"target_response_time"`
 	// Min and Max bound the limit of each node, in shard queries; 0: at least as many as
 	// it has search threads, and no upper bound. Both are cut to what its threads
-	// and its queue take, with "auto" beside what is in flight and in no pool.
+	// and half of its queue take, with "auto" beside what is in flight and in no pool.
 	Min     int              `yaml:"min"`
 	Max     int              `yaml:"max"`
 	Queue   AdmissionQueue   `yaml:"queue"`
