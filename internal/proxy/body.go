@@ -291,9 +291,12 @@ func (b *clientBody) finish(x *exchange) {
 	control := http.NewResponseController(x.w)
 	switch {
 	case b.ended.Load(), x.complete && b.deadline.runs: // in HTTP/2 the client is told to stop
-	case !x.complete, x.asking && !b.begun.Load() && x.w.Header().Get("Content-Length") == "":
-		// Nothing is waited for, not by closing the body either. A client that was not told to send waits for the end of
-		// its answer, which is written when the handler returns.
+	case !x.complete: // nothing is waited for, not by closing the body either
+		_ = control.SetReadDeadline(time.Now())
+	case x.asking && !b.begun.Load() && x.w.Header().Get("Content-Length") == "":
+		// Nor here: a client that was not told to send waits for the end of its answer, which is written when the handler
+		// returns. One that sends all the same gets some time to read it.
+		x.hangUp()
 		_ = control.SetReadDeadline(time.Now())
 	default:
 		if x.asking && !b.begun.Load() { // it was not told to send, but may be tired of waiting for that

@@ -58,7 +58,7 @@ type Query struct {
 	Decode   func(io.Reader) error
 	Body     []byte // JSON, compressed; the answer is 204, and not decoded
 	longest  int64  // bound of the answer, in bytes; default maxBody
-	// began, if it is not nil, is set to when the address was asked that is asked last: that is the one that answers.
+	// began is of a name that is looked up, else nil: it is set to when the address was asked that is asked last. That is the one that answers.
 	began *time.Time
 }
 

@@ -441,5 +441,5 @@ func TestANodeThatJoinsBeforeItServes(t *testing.T) {
 	})
 	f.AddNode("n3")
 	w.Eventually("it is measured", func() bool { s, ok := w.LastStats("n3"); return ok && s.State == cluster.PollOK })
-	require.EqualValues(t, 2, asked.Load())
+	require.GreaterOrEqual(t, asked.Load(), int64(2))
 }
