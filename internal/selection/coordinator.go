@@ -180,7 +180,7 @@ func (p *pool) weigh(few scarcity, at int64) {
 // pick picks a node in turn among those about as good as the best that do not
 // coordinate far more than the others; if all do, the cheapest. It is nil if there are none.
 // What a search costs through a node is (1 + rank/response)² · (1 + coordinating). A burst of searches does not all go
-// through the one node whose HTTP side was a little better before it, and none of it
+// through the one node with an HTTP side that was a little better before it, and none of it
 // through one that takes many times as long as a search.
 func (p *pool) pick(t turn) *Node {
 	var total float64 // requests that they coordinate
