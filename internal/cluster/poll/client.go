@@ -58,7 +58,8 @@ type Query struct {
 	Decode   func(io.Reader) error
 	Body     []byte // JSON, compressed; the answer is 204, and not decoded
 	longest  int64  // bound of the answer, in bytes; default maxBody
-	// began is of a name that is looked up, else nil: it is set to when the address was asked that is asked last. That is the one that answers.
+	ofName   bool   // another node would say the same of a name that is not there, or is behind
+	// began is set, if not nil, to when the address was asked that is asked last. That is the one that answers.
 	began *time.Time
 }
 

@@ -144,7 +144,7 @@ func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if q.began != nil && notFound(err) { // of a name that is looked up another node would say the same, or is behind
+		if q.ofName && notFound(err) {
 			return nil, err
 		}
 		if stranger(err) { // where the addresses of three managers mean other machines

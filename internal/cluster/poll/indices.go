@@ -143,7 +143,7 @@ func (x *Indices[T]) Lookup(name string) (value T, known bool) {
 	now := time.Now()
 	e, f := x.entry(name, s, now)
 	if f == nil {
-		x.enqueue(name, s.Version, now)
+		x.enqueue(name, s, now)
 		return value, false
 	}
 	if stamp := now.Unix(); e.usedAt.Load() != stamp {
@@ -187,11 +187,14 @@ func (x *Indices[T]) entry(name string, s *cluster.Snapshot, now time.Time) (*in
 }
 
 // enqueue has a name asked about that is not known, unless it was lately.
-func (x *Indices[T]) enqueue(name string, version int64, now time.Time) {
+func (x *Indices[T]) enqueue(name string, s *cluster.Snapshot, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if a, ok := x.missing.Get(name); x.queued[name] || ok && a.Holds(version, now) {
+	if a, ok := x.missing.Get(name); x.queued[name] || ok && a.Holds(s.Version, now) {
 		return
+	}
+	if _, f := x.entry(name, s, now); f != nil {
+		return // learned since it was looked up
 	}
 	select {
 	case x.fresh <- name:

@@ -20,7 +20,7 @@ func (p *Poller) lookUpLayout(ctx context.Context, name string, began *time.Time
 	var found []cluster.Layout
 	deadline := min(localDeadline, p.o.PollTimeout)
 	from, err := p.endpoints.askFirst(ctx, p.newest.Load(), Query{
-		Kind: kindMetadata, Path: layoutPath(p.engine(), name), Deadline: deadline, began: began,
+		Kind: kindMetadata, Path: layoutPath(p.engine(), name), Deadline: deadline, ofName: true, began: began,
 		Decode: func(r io.Reader) (err error) {
 			found, err = parseLayouts(r)
 			return err

@@ -119,7 +119,7 @@ func (p *Poller) lookUp(ctx context.Context, t cluster.LookUp, l *cluster.Resolv
 		return err
 	}
 	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{
-		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout), began: &began,
+		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout), ofName: true, began: &began,
 		Decode: func(r io.Reader) (err error) {
 			l.Shards, l.Incomplete, err = parseSearchShards(r)
 			return err
