@@ -121,3 +121,29 @@ func TestEachNodeIsReadOnceInAnInterval(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"a": 6, "b": 6}, read)
 }
+
+// What is compared with may be of minutes, or of an earlier bout.
+func TestCausesBesideWhatIsUsual(t *testing.T) {
+	for name, c := range map[string]struct {
+		corrupt func(*Record)
+		want    Cause
+	}{
+		"long queue of slow queries, for the second time": {func(r *Record) {
+			slowQueries(r, 10)
+			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+			first, over := Time{epoch.Add(-45 * time.Second)}, Time{epoch.Add(-4 * time.Second)}
+			for i := range r.Samples.At {
+				if at := r.Samples.At[i]; !at.Before(first.Time) && at.Before(epoch) {
+					r.Samples.Nodes[0].Service[i] *= 10
+				}
+			}
+			r.Began, r.Again, r.Bouts = first, 1, []Bout{{Began: first, Ended: &over}, r.Bouts[0]}
+		}, CauseUnknown},
+	} {
+		rec := scene()
+		c.corrupt(rec)
+		rec.Causes = Assess(rec)
+		cause, _, _ := verdict(rec)
+		require.Equal(t, c.want, cause, "%s: %+v", name, rec.Causes)
+	}
+}
