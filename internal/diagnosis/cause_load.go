@@ -171,7 +171,7 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	}
 	score := min(0.9, 0.35+work-ordinary) * unlike(work, ordinary)
 	var spent float64
-	for _, s := range f.steps {
+	for _, s := range f.lately() {
 		spent += s.Refresh * s.Elapsed
 	}
 	if cpu < burst && spent < timesUsual*ordinary*together {

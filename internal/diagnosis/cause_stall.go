@@ -27,11 +27,10 @@ const (
 
 // gcPause finds collections that took much of the time, or of a silence.
 func gcPause(f *facts) (float64, []Evidence) {
-	var spent, passed, count float64
-	for _, s := range f.steps {
-		spent, passed = spent+s.GC*s.Elapsed*1000, passed+s.Elapsed*1000
-	}
-	share := spent / max(passed, gcPassed)
+	spent, share := collecting(f.steps)
+	_, since := collecting(f.lately())
+	share = max(share, since)
+	count := 0.0
 	if n := len(f.readings); n > 0 && f.previous != nil {
 		count = max(0, float64(f.readings[n-1].GC-f.previous.GC))
 	}
@@ -57,6 +56,15 @@ func gcPause(f *facts) (float64, []Evidence) {
 		evidence = append(evidence, finding(used, "%", "heap in use, at most"))
 	}
 	return score, evidence
+}
+
+// collecting is how long collections took in some steps, in ms, and for which part of that time.
+func collecting(steps []Rates) (spent, share float64) {
+	passed := 0.0
+	for _, s := range steps {
+		spent, passed = spent+s.GC*s.Elapsed*1000, passed+s.Elapsed*1000
+	}
+	return spent, spent / max(passed, gcPassed)
 }
 
 // collectedSilently is for how long, in ms, collections ran while the node answered nothing: those that ended between

@@ -122,12 +122,29 @@ func TestEachNodeIsReadOnceInAnInterval(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 6, "b": 6}, read)
 }
 
+// seldom makes the readings of before those of a node that is read once in minutes, as in large clusters and fleets.
+func seldom(rec *Record) {
+	rec.Stats = append([]Counters{counters(-8 * time.Minute), counters(-260 * time.Second), counters(-100 * time.Second)}, rec.Stats[2:]...)
+}
+
 // What is compared with may be of minutes, or of an earlier bout.
 func TestCausesBesideWhatIsUsual(t *testing.T) {
 	for name, c := range map[string]struct {
 		corrupt func(*Record)
 		want    Cause
 	}{
+		"one collection after the other, of a node that is read once in minutes": {func(r *Record) {
+			seldom(r)
+			slowQueries(r, 6)
+			during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
+		}, CauseGC},
+		"refreshes that come once in half a minute as ever, of a node that is read once in minutes": {func(r *Record) {
+			seldom(r)
+			slowQueries(r, 3)
+			for i := range r.Stats {
+				r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 9000
+			}
+		}, CauseUnknown},
 		"long queue of slow queries, for the second time": {func(r *Record) {
 			slowQueries(r, 10)
 			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
