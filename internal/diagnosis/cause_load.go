@@ -106,8 +106,7 @@ func trickle(f *facts) (used float64, ok bool) {
 		return 0, false
 	}
 	first := f.steps[0]
-	gap := first.Elapsed * 1000
-	used = max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence)) / f.silence
+	used = f.silently(first.CPU, f.normal.CPU) / f.silence
 	return used, used > alive+waking/f.silence && used < little && first.GC < little
 }
 
