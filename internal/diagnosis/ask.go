@@ -227,7 +227,7 @@ func parseTasks(body []byte) ([]Task, error) {
 		for _, t := range n.Tasks {
 			one := Task{Action: t.Action, Running: millis(time.Duration(t.Nanos))}
 			if m := taskIndices.FindStringSubmatch(t.Description); m != nil {
-				one.Indices = m[1] + m[2]
+				one.Indices = strings.Clone(m[1] + m[2]) // else the whole text would stay in memory
 			}
 			tasks = append(tasks, one)
 		}

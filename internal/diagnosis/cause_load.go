@@ -49,6 +49,12 @@ func (f *facts) quota() float64 {
 	return least
 }
 
+// sufficed reports whether the quota was enough for what the node normally does. If it then runs out, the additional work is
+// the cause.
+func (f *facts) sufficed() bool {
+	return f.normalKnown && f.normal.Throttled < throttledMuch && f.normal.CPU < quotaEnough*f.quota()
+}
+
 // cpuStarvation finds an exhausted quota, a machine that is busy with something else, or
 // a node that is slow at everything while it uses little CPU.
 func cpuStarvation(f *facts) (float64, []Evidence) {
@@ -64,8 +70,7 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
 		}
 		score := 0.75 + 0.2*share
-		enough := f.normalKnown && f.normal.Throttled < throttledMuch && f.normal.CPU < quotaEnough*f.quota()
-		if enough || f.hot[poolMerge] >= explains*f.quota() {
+		if f.sufficed() || f.hot[poolMerge] >= explains*f.quota() {
 			score = 0.55
 		}
 		return score, withService(f, evidence)
@@ -106,8 +111,7 @@ func trickle(f *facts) (used float64, ok bool) {
 		return 0, false
 	}
 	first := f.steps[0]
-	gap := first.Elapsed * 1000
-	used = max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence)) / f.silence
+	used = f.silently(first.CPU, f.normal.CPU) / f.silence
 	return used, used > alive+waking/f.silence && used < little && first.GC < little
 }
 
@@ -171,7 +175,7 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	}
 	score := min(0.9, 0.35+work-ordinary) * unlike(work, ordinary)
 	var spent float64
-	for _, s := range f.steps {
+	for _, s := range f.lately() {
 		spent += s.Refresh * s.Elapsed
 	}
 	if cpu < burst && spent < timesUsual*ordinary*together {

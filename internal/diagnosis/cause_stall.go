@@ -27,15 +27,14 @@ const (
 
 // gcPause finds collections that took much of the time, or of a silence.
 func gcPause(f *facts) (float64, []Evidence) {
-	var spent, passed, count float64
-	for _, s := range f.steps {
-		spent, passed = spent+s.GC*s.Elapsed*1000, passed+s.Elapsed*1000
-	}
-	share := spent / max(passed, gcPassed)
+	spent, share := collecting(f.steps)
+	_, since := collecting(f.lately())
+	share = max(share, since)
+	count := 0.0
 	if n := len(f.readings); n > 0 && f.previous != nil {
 		count = max(0, float64(f.readings[n-1].GC-f.previous.GC))
 	}
-	if spent < gcLong || throttled(f) >= throttledMuch {
+	if spent < gcLong || throttled(f) >= throttledMuch && !f.sufficed() {
 		return 0, nil // short of CPU, everything takes long, collections too
 	}
 	score := min(1, share/gcHeavy) * 0.7
@@ -59,15 +58,29 @@ func gcPause(f *facts) (float64, []Evidence) {
 	return score, evidence
 }
 
-// collectedSilently is for how long, in ms, collections ran while the node answered nothing: those that ended between
-// the last reading before and the first one after, less what is usual for the rest of that time.
+// collecting is how long collections took in some steps, in ms, and for which part of that time.
+func collecting(steps []Rates) (spent, share float64) {
+	passed := 0.0
+	for _, s := range steps {
+		spent, passed = spent+s.GC*s.Elapsed*1000, passed+s.Elapsed*1000
+	}
+	return spent, spent / max(passed, gcPassed)
+}
+
+// silently is for how long, in ms, a node did something while it answered nothing: between the last reading before and
+// the first one after, of which this is the share, less what is usual for the rest of that time.
+func (f *facts) silently(share, usual float64) float64 {
+	gap := f.steps[0].Elapsed * 1000
+	return max(0, share*gap-usual*max(0, gap-f.silence))
+}
+
+// collectedSilently is for how long, in ms, collections ran while the node answered nothing.
 func (f *facts) collectedSilently() float64 {
 	// In minutes every node collects for seconds: what is usual must be known then.
 	if f.previous == nil || len(f.steps) == 0 || !f.normalKnown && f.steps[0].Elapsed >= before.Seconds() {
 		return 0
 	}
-	gap := f.steps[0].Elapsed * 1000
-	return f.steps[0].GC*gap - f.normal.GC*max(0, gap-f.silence)
+	return f.silently(f.steps[0].GC, f.normal.GC)
 }
 
 // standstill finds a node that answered on neither way and then at once on both, with
@@ -83,9 +96,7 @@ func standstill(f *facts) (float64, []Evidence) {
 	score := unnamed // without earlier counters it may as well have collected garbage
 	if len(f.steps) > 0 && f.previous != nil {
 		first := f.steps[0]
-		gap := first.Elapsed * 1000
-		cpu := max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence))
-		gc := first.GC * gap
+		cpu, gc := f.silently(first.CPU, f.normal.CPU), f.silently(first.GC, f.normal.GC)
 		if cpu > waking+alive*f.silence || gc > little*f.silence {
 			return 0, nil
 		}

@@ -8,8 +8,8 @@ import (
 const (
 	// afterTrouble is how long after the end of a spike counters still count for it.
 	afterTrouble = 3 * time.Second
-	// The service time is taken from while the spike began, the usual one from before
-	// that.
+	// The service time is taken from while the bout began, the usual one from before the
+	// first one.
 	serviceFrom, serviceUntil = -3 * time.Second, 10 * time.Second
 	usualFrom, usualUntil     = -before, -6 * time.Second
 )
@@ -192,9 +192,10 @@ func (f *facts) samples() {
 		during = min(during, end.Sub(f.Began.Time))
 	}
 	f.service = max(median(in(own.Service, serviceFrom, during)), f.slowestService())
-	f.usual = median(in(own.Service, usualFrom, usualUntil))
+	first := f.rec.Began.Sub(f.Began.Time) // before a later bout the node may have been in trouble
+	f.usual = median(in(own.Service, first+usualFrom, first+usualUntil))
 	f.poll = median(in(own.Poll, 0, during))
-	f.usualPoll = median(in(own.Poll, usualFrom, usualUntil))
+	f.usualPoll = median(in(own.Poll, first+usualFrom, first+usualUntil))
 	f.probe = median(in(own.Probe, 0, during))
 	for _, q := range in(own.Queue, serviceFrom, during) {
 		f.queue = max(f.queue, q)
@@ -235,7 +236,16 @@ func (f *facts) serviceFactor() float64 {
 
 // endsQueries reports whether queries ended during the bout: else the service time that is known is that of before.
 func (f *facts) endsQueries() bool {
-	return len(f.steps) < 2 || slices.ContainsFunc(f.steps[1:], func(s Rates) bool { return s.Queries > 0 })
+	return len(f.steps) < 2 || slices.ContainsFunc(f.lately(), func(s Rates) bool { return s.Queries > 0 })
+}
+
+// lately are the rates since the first reading of the bout, if there was another one: the last reading before may be of
+// minutes ago.
+func (f *facts) lately() []Rates {
+	if f.previous == nil || len(f.steps) < 2 {
+		return f.steps
+	}
+	return f.steps[1:]
 }
 
 // leastService, in ms, replaces shorter service times: the engines count whole

@@ -156,11 +156,7 @@ func (h *History) add(readings []Reading, now time.Time) {
 }
 
 func (h *History) sampleOf(r Reading) sample {
-	p := h.pending[r.ID]
-	if p == nil {
-		nan := math.NaN()
-		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
-	}
+	p := h.of(r.ID)
 	service, queue := r.Service, r.Queue
 	if p.queries > 0 {
 		service = millis(p.service) / float64(p.queries)

@@ -71,7 +71,8 @@ func parseHotThreads(text string) []Thread {
 			if err != nil {
 				continue
 			}
-			threads = append(threads, Thread{Name: m[3], CPU: percent, Pool: poolOf(m[3])})
+			name := strings.Clone(m[3]) // else the whole answer would stay in memory
+			threads = append(threads, Thread{Name: name, CPU: percent, Pool: poolOf(name)})
 			continue
 		}
 		if len(threads) > 0 {

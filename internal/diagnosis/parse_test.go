@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -169,4 +170,27 @@ func TestStatusesOfTheNode(t *testing.T) {
 		require.Equal(t, want, statusOf(statusError{status}))
 	}
 	require.Zero(t, statusOf(errNotTold))
+}
+
+// A record of trouble that lasts holds a few names of each answer, and not the answer, of which the texts of searches are a part.
+func TestAnswersAreNotHeld(t *testing.T) {
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const answers = 32
+	long, before := strings.Repeat("x", maxAnswer), held()
+	var kept []any
+	for range answers {
+		threads := parseHotThreads("20.5% (102ms out of 500ms) cpu usage by thread 'opensearch[n][search][T#2]'\n" + long)
+		require.Len(t, threads, 1)
+		tasks, err := parseTasks([]byte(`{"nodes":{"n":{"tasks":{"1":{"action":"search","description":"indices[logs], source[` + long + `]"}}}}}`))
+		require.NoError(t, err)
+		require.Equal(t, "logs", tasks[0].Indices)
+		kept = append(kept, threads, tasks)
+	}
+	require.Less(t, held()-before, int64(answers*maxAnswer/2))
+	runtime.KeepAlive(kept)
 }

@@ -121,3 +121,69 @@ func TestEachNodeIsReadOnceInAnInterval(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"a": 6, "b": 6}, read)
 }
+
+// seldom makes the readings of before those of a node that is read once in minutes, as in large clusters and fleets.
+func seldom(rec *Record) {
+	rec.Stats = append([]Counters{counters(-8 * time.Minute), counters(-260 * time.Second), counters(-100 * time.Second)}, rec.Stats[2:]...)
+}
+
+// What is compared with may be of minutes, or of an earlier bout.
+func TestCausesBesideWhatIsUsual(t *testing.T) {
+	for name, c := range map[string]struct {
+		corrupt func(*Record)
+		want    Cause
+	}{
+		"slow transport, while a merge runs that began long before": {func(r *Record) {
+			took(r, 6, 310)
+			r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+			for i := range r.Stats {
+				r.Stats[i].MergesNow, r.Stats[i].MergingNow = 1, 5<<30
+			}
+			r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 85})
+		}, CauseTransport},
+		"one collection after the other, of a node that is read once in minutes": {func(r *Record) {
+			seldom(r)
+			slowQueries(r, 6)
+			during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
+		}, CauseGC},
+		"refreshes that come once in half a minute as ever, of a node that is read once in minutes": {func(r *Record) {
+			seldom(r)
+			slowQueries(r, 3)
+			for i := range r.Stats {
+				r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 9000
+			}
+		}, CauseUnknown},
+		"stopped process, of a node that is read once in minutes and collects as ever": {func(r *Record) {
+			seldom(r)
+			silent(r, 3000, deadline)
+			for i := range r.Stats {
+				r.Stats[i].GC, r.Stats[i].GCTime = r.Stats[i].Uptime/1000, r.Stats[i].Uptime*3/100
+			}
+			during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
+		}, CausePause},
+		"collections that take all of a large quota": {func(r *Record) {
+			slowQueries(r, 6)
+			during(r, func(c *Counters, ms int64) {
+				c.Quota, c.Periods, c.Throttled = 150_000, ms/100, ms/103
+				c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10
+			})
+		}, CauseGC},
+		"long queue of slow queries, for the second time": {func(r *Record) {
+			slowQueries(r, 10)
+			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+			first, over := Time{epoch.Add(-45 * time.Second)}, Time{epoch.Add(-4 * time.Second)}
+			for i := range r.Samples.At {
+				if at := r.Samples.At[i]; !at.Before(first.Time) && at.Before(epoch) {
+					r.Samples.Nodes[0].Service[i] *= 10
+				}
+			}
+			r.Began, r.Again, r.Bouts = first, 1, []Bout{{Began: first, Ended: &over}, r.Bouts[0]}
+		}, CauseUnknown},
+	} {
+		rec := scene()
+		c.corrupt(rec)
+		rec.Causes = Assess(rec)
+		cause, _, _ := verdict(rec)
+		require.Equal(t, c.want, cause, "%s: %+v", name, rec.Causes)
+	}
+}
