@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +146,53 @@ func TestHTTP2ResetReachesTheUpstream(t *testing.T) {
 	got, err := ask(t, client, "GET "+w.sidestep.dataURL("/idx"), "")
 	require.NoError(t, err)
 	require.Equal(t, "ok", got.body)
+}
+
+// counted counts what is read of a body.
+type counted struct {
+	io.Reader
+	sent atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+// What is not read of one body, as of a bulk to a node that takes nothing, keeps no other body of the connection from
+// coming.
+func TestHTTP2BodiesDoNotWaitForEachOther(t *testing.T) {
+	w := startWire(t, func(cfg *config.Config) { cfg.Limits.BodyTimeout = 10 * time.Second })
+	client, taken := h2Client(t, nil), make(chan struct{})
+	take := sync.OnceFunc(func() { close(taken) })
+	defer take()
+	w.upstreamDoes(okAnswer, func(net.Conn) { <-taken }, nil)
+	const size = 16 << 20
+	body := &counted{Reader: strings.NewReader(strings.Repeat(" ", size))}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.sidestep.dataURL("/_bulk"), body)
+	require.NoError(t, err)
+	bulk := make(chan error, 1)
+	go func() {
+		response, err := client.Do(r)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		bulk <- err
+	}()
+	last := int64(0)
+	require.Eventually(t, func() bool {
+		before := last
+		last = body.sent.Load()
+		return last > 0 && last == before
+	}, patience, 100*time.Millisecond, "it comes to a stop")
+	require.Less(t, last, int64(size))
+	w.upstreamDoes(okAnswer, nil, nil)
+	got, err := ask(t, client, "POST "+w.sidestep.dataURL("/idx/_search"), "{}")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	take()
+	require.NoError(t, <-bulk)
 }
 
 // A stop finishes what is under way on HTTP/2 connections, and then closes them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -20,7 +21,7 @@ import (
 
 const (
 	// maxHeaderBytes is far more than the engines take (8 or 16 KiB by default): a client can have sidestep hold as much for as
-	// long as its body may take.
+	// long as its body may take. As much of a body comes over HTTP/2 before it is read.
 	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
 	// adminPatience is how long a request to the admin listener may take to come, and its answer with the reading of it: longer
@@ -62,7 +63,12 @@ func (a *App) newDataListener() (*listener, error) {
 		negotiated = []string{http2, http1}
 		l.server.Protocols.SetHTTP2(true)
 		l.server.Protocols.SetUnencryptedHTTP2(true)
-		l.server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
+		// All bodies of a connection may come at a time: one that is not read, as nothing takes it, does not hold up the others.
+		l.server.HTTP2 = &http.HTTP2Config{
+			MaxConcurrentStreams:          streams,
+			MaxReceiveBufferPerStream:     maxHeaderBytes,
+			MaxReceiveBufferPerConnection: min(streams, math.MaxInt32/maxHeaderBytes) * maxHeaderBytes,
+		}
 	}
 	// No IdleTimeout: the engines do not close idle connections either, and clients with
 	// connection pools rely on it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"sync"
 
@@ -68,10 +69,10 @@ func (c *Checker) reach(ctx context.Context, facts Facts) reached {
 	return r
 }
 
-// answered reports whether something that may be an engine answered.
+// answered reports whether something that may be an engine answered. A gateway that reaches none says so with an error of a server.
 func answered(err error) bool {
-	_, refused := errors.AsType[*refusal](err)
-	return err == nil || refused
+	no, refused := errors.AsType[*refusal](err)
+	return err == nil || refused && no.status < http.StatusInternalServerError
 }
 
 // seeds tells which of the addresses given answer.

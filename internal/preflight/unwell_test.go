@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -59,4 +61,20 @@ func TestWhatSpeaksNoTLS(t *testing.T) {
 	}()
 	s.options.Seeds[0].Host = greets.Addr().String()
 	s.finding(s.run(), `\(it speaks no TLS: `)
+}
+
+// What a gateway says that reaches no engine is no answer of one.
+func TestAGatewayWithoutAnEngine(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2}).discover()
+	s.options.Static = true
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer gateway.Close()
+	first, err := url.Parse(gateway.URL)
+	require.NoError(t, err)
+	s.options.Seeds = append([]*url.URL{first}, s.options.Seeds...)
+	report := s.run()
+	s.finding(report, `^1 of the 2 addresses of upstream\.urls do not answer: \S+ \(status 502 Bad Gateway\)$`)
+	s.finding(report, `^all \d+ kinds of requests that sidestep makes are answered$`)
+	s.options.Seeds = s.options.Seeds[:1]
+	s.finding(s.run(), `^no address of upstream\.urls answers: \S+ \(status 502 Bad Gateway\)$`)
 }
