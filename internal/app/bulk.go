@@ -20,7 +20,7 @@ func newIndices(b config.Bulk, p *poll.Poller) *poll.Indices[bulk.Index] {
 	if len(b.SingleShard)+len(b.RoutingSize) == 0 {
 		return nil
 	}
-	return poll.NewIndices(p, poll.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0, Count: countedIndex})
+	return poll.NewIndices(p, poll.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0})
 }
 
 // parseIndex parses the engine's metadata of a name.
@@ -37,14 +37,6 @@ func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 	}
 	// The indices behind another name: a data stream, or an alias of some, which Elasticsearch keeps elsewhere.
 	return bulk.Index{Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
-}
-
-// countedIndex returns the index whose documents are counted.
-func countedIndex(i bulk.Index) string {
-	if i.Refused != "" && i.RefusedRouted != "" {
-		return ""
-	}
-	return i.WriteIndex
 }
 
 // bulkOptions returns the data plane's options of bulks.

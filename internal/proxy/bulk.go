@@ -126,9 +126,12 @@ func (x *exchange) planBulk() bool {
 		return false
 	}
 	line := es.ReadBulkLine(x.Path, x.r.URL.RawQuery)
-	switch {
+	switch longest := x.view.longestBody; {
 	case !readsLines(x.r.Header):
 		x.p.metrics.bulk.passed(bulk.ReasonCompressed)
+		return false
+	case longest > 0 && x.r.ContentLength > longest: // the engine is to refuse it by its length, which is not told of one that may become longer
+		x.p.metrics.bulk.passed(bulk.ReasonTooLong)
 		return false
 	case !line.Plain:
 		x.p.metrics.bulk.passed(bulk.ReasonURLParameter)

@@ -95,8 +95,8 @@ func (s *sickness) fitness(slot int) bulk.Fitness {
 	case s.down(slot):
 		return bulk.Down
 	case s.slowness(slot) != "" || slices.ContainsFunc(s.copies(slot), func(c cluster.Copy) bool {
-		trouble := s.p.troubleOf(s.v, c.Node)
-		return c.Serving() && trouble != "" && !slices.Contains(s.ignored, trouble)
+		trouble := s.p.troubleAt(s.v, c)
+		return trouble != "" && !slices.Contains(s.ignored, trouble)
 	}):
 		return bulk.Sick
 	}
@@ -133,6 +133,15 @@ func (s *sickness) copies(slot int) []cluster.Copy {
 		copies = append(copies[:len(copies):len(copies)], other.Copies...)
 	}
 	return copies
+}
+
+// troubleAt returns why a write had better not wait for a copy, by its node; empty if it may, or does not: to search-only
+// copies nothing is written.
+func (p *Proxy) troubleAt(v *view, c cluster.Copy) string {
+	if !c.Serving() || c.Kind == 's' {
+		return ""
+	}
+	return p.troubleOf(v, c.Node)
 }
 
 // troubleOf returns why the node with this id is better not written to: its state, or its

@@ -155,6 +155,28 @@ func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 	}
 }
 
+// Nothing is written to search-only copies: what their nodes suffer from keeps no bulk from their shards.
+func TestWritesDoNotWaitForSearchOnlyCopies(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	b.queues.Store(id(1)) // it has copies of shards 0 and 1
+	avoided := func(kind byte) (avoided []int) {
+		s := b.snapshot()
+		idx, _ := s.Lookup("idx")
+		for _, shard := range idx.Shards {
+			shard.Copies[1].Kind = kind
+		}
+		b.proxy.UseSnapshot(s)
+		for _, shard := range b.proxy.ExplainBulk("idx").Shards {
+			if len(shard.Avoided) > 0 {
+				avoided = append(avoided, shard.Shard)
+			}
+		}
+		return avoided
+	}
+	require.Equal(t, []int{0, 1}, avoided('r'))
+	require.Equal(t, []int{1}, avoided('s'))
+}
+
 // A client that takes long to read its answer does not make a shard look as if it did not answer.
 func TestAClientThatReadsSlowlyMakesNoShardSilent(t *testing.T) {
 	b := startBulks(t, 3, nil)

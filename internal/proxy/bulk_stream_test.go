@@ -10,7 +10,30 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/bulk"
 )
+
+// A bulk that is longer than the nodes take is refused by its length, before it has come.
+func TestABulkThatIsTooLongIsRefusedByItsLength(t *testing.T) {
+	b, body := startBulks(t, 3, func(o *Options) { o.MaxHeldBody = 64 }), strings.Repeat(five, 2*bulkPrefix/len(five))
+	s := b.snapshot()
+	for _, n := range s.Nodes {
+		n.MaxBody = int64(len(body)) - 1
+	}
+	b.proxy.UseSnapshot(s)
+	var length atomic.Int64
+	b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		length.Store(r.ContentLength)
+		respond(http.StatusRequestEntityTooLarge, "")(node, w, r)
+	}
+	resp, _ := b.send(strings.NewReader(body), int64(len(body)))
+	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+	require.EqualValues(t, len(body), length.Load())
+	require.Equal(t, body, b.seen()[0].body)
+	require.Equal(t, 1, tallied(b.proxy.metrics.bulk.operations, string(bulk.ReasonTooLong)))
+	require.Equal(t, 1, tallied(b.proxy.metrics.bulk.bulks, bulkPassed))
+}
 
 // However a body comes, and if it may be held or not.
 func TestBulksThatStream(t *testing.T) {

@@ -182,12 +182,9 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 
 // explainCopy describes a copy and its node.
 func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
-	one := BulkCopy{NodeID: c.Node, Primary: c.Kind == 'p', State: string(c.State)}
+	one := BulkCopy{NodeID: c.Node, Primary: c.Kind == 'p', State: string(c.State), Trouble: p.troubleAt(v, c)}
 	if at, ok := v.snapshot.Position(c.Node); ok {
 		one.Node = v.snapshot.Nodes[at].Name
-	}
-	if c.Serving() {
-		one.Trouble = p.troubleOf(v, c.Node)
 	}
 	return one
 }

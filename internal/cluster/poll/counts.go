@@ -15,7 +15,7 @@ import (
 const (
 	// countInterval is how often the documents of indices in use are counted, ±20 %.
 	countInterval = 30 * time.Second
-	// countedFor is for how long after its last use an index is counted.
+	// countedFor is for how long after its counts were last asked for an index is counted.
 	countedFor = time.Minute
 	// maxCounted is how many indices are counted in one round: those whose counts are the
 	// oldest.
@@ -35,7 +35,7 @@ type Counts struct {
 	At         time.Time // when they were asked for
 }
 
-// countLoop counts the documents of indices in use. While the engine does not answer it
+// countLoop counts the documents of indices of which the counts are asked for. While the engine does not answer it
 // does so half as often.
 func (x *Indices[T]) countLoop(ctx context.Context) {
 	pause := countInterval
@@ -47,13 +47,12 @@ func (x *Indices[T]) countLoop(ctx context.Context) {
 	}
 }
 
-// countRound counts the documents of the indices that were used in the last minute. It
+// countRound counts the documents of the indices whose counts were asked for in the last minute. It
 // reports false if the engine does not answer; then it asks no more.
 func (x *Indices[T]) countRound(ctx context.Context) bool {
 	for _, e := range x.countable(time.Now().Add(-countedFor)) {
 		e.countedAt = time.Now()
-		index := x.o.Count(e.facts.Load().value)
-		counts, err := x.poller.readCounts(ctx, index)
+		counts, err := x.poller.readCounts(ctx, e.name)
 		switch {
 		case err == nil:
 			counts.At = e.countedAt
@@ -64,7 +63,7 @@ func (x *Indices[T]) countRound(ctx context.Context) bool {
 		case missing(err) && !stranger(err):
 			e.counts.Store(nil) // closed or deleted
 		default:
-			x.poller.o.Logger.Debug("documents not counted", "index", index, "err", err)
+			x.poller.o.Logger.Debug("documents not counted", "index", e.name, "err", err)
 			return false
 		}
 	}
@@ -76,7 +75,7 @@ func (x *Indices[T]) countRound(ctx context.Context) bool {
 func (x *Indices[T]) countable(since time.Time) []*indexEntry[T] {
 	var due []*indexEntry[T]
 	for _, e := range *x.known.Load() {
-		if e.usedAt.Load() >= since.Unix() && x.o.Count(e.facts.Load().value) != "" {
+		if e.wantedAt.Load() >= since.Unix() {
 			due = append(due, e)
 		}
 	}

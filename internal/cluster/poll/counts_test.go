@@ -76,14 +76,16 @@ func countRequests(f *clustertest.Fake) (n int) {
 	return n
 }
 
-// countedIndices are what is known of indices that were used just now.
+// countedIndices are what is known of indices that were used just now, and of which the counts are asked for.
 func countedIndices(w *watcher, names ...string) *Indices[string] {
 	w.Eventually("the cluster is known", func() bool { return w.Snapshot() != nil })
-	x := NewIndices(w.Poller, IndicesOptions[string]{Count: func(index string) string { return index }})
+	x := NewIndices(w.Poller, IndicesOptions[string]{})
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, name := range names {
 		x.keep(name, &indexFacts[string]{value: name, at: time.Now(), uuid: w.Snapshot().ClusterUUID})
+		_, known := x.Counts(name)
+		require.False(w.T, known)
 	}
 	return x
 }
@@ -92,19 +94,18 @@ func TestDocumentsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 1)
 	w := watch(t, f, nil)
-	x := countedIndices(w, "i", "idle", "")
-	(*x.known.Load())["idle"].usedAt.Store(time.Now().Add(-2 * countedFor).Unix())
+	x := countedIndices(w, "i", "idle")
+	(*x.known.Load())["idle"].wantedAt.Store(time.Now().Add(-2 * countedFor).Unix())
+	x.keep("read", &indexFacts[string]{value: "read", at: time.Now(), uuid: w.Snapshot().ClusterUUID}) // it is searched by routing
 	countsOf(f, func(_ string, w http.ResponseWriter) {
 		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","seq_no.max":"4"}]`)
 	})
-	_, known := x.Counts("i")
-	require.False(t, known)
 	require.True(t, x.countRound(t.Context()))
 	counts, known := x.Counts("i")
 	require.True(t, known)
 	require.Equal(t, []int64{5}, counts.Operations)
 	require.False(t, counts.At.IsZero())
-	require.Equal(t, 1, countRequests(f), "neither what is not used nor what is not to be counted")
+	require.Equal(t, 1, countRequests(f), "neither what nobody asks for any more nor what nobody has asked for")
 
 	countsOf(f, func(_ string, w http.ResponseWriter) {
 		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","seq_no.max":null}]`)

@@ -47,9 +47,6 @@ type IndicesOptions[T any] struct {
 	Parse func(name string, body, aliases []byte) (T, error)
 	// Aliases has the aliases of an index read, too, if it has some.
 	Aliases bool
-	// Count returns the index whose documents are to be counted, empty if none are. Nil:
-	// none ever are.
-	Count func(T) string
 }
 
 // Indices knows what the metadata of indices says, by the names under which documents are
@@ -73,8 +70,10 @@ type Indices[T any] struct {
 
 // indexEntry is a name that is known.
 type indexEntry[T any] struct {
+	name      string
 	facts     atomic.Pointer[indexFacts[T]]
 	counts    atomic.Pointer[Counts]
+	wantedAt  atomic.Int64 // when the counts were last asked for; Unix seconds
 	usedAt    atomic.Int64 // Unix seconds
 	queued    atomic.Bool  // in again
 	countedAt time.Time    // belongs to the goroutine that counts
@@ -105,9 +104,6 @@ func NewIndices[T any](p *Poller, o IndicesOptions[T]) *Indices[T] {
 	missing, err := simplelru.NewLRU[string, cluster.Absence](maxIndices, nil)
 	if err != nil {
 		panic(err) // only for a size that is not positive
-	}
-	if o.Count == nil {
-		o.Count = func(T) string { return "" }
 	}
 	x := &Indices[T]{
 		poller: p, o: o, asking: rate.NewLimiter(factsRate, factsBurst),
@@ -159,11 +155,13 @@ func (x *Indices[T]) Lookup(name string) (value T, known bool) {
 	return f.value, true
 }
 
-// Counts returns the engine's own counts of the documents of the index that a name stands
-// for; false while there are none. They are read every 30 s while the name is looked up.
-func (x *Indices[T]) Counts(name string) (Counts, bool) {
+// Counts returns the engine's own counts of the documents of an index; false while there are
+// none. They are read every 30 s while they are asked for.
+func (x *Indices[T]) Counts(index string) (Counts, bool) {
 	if s := x.poller.Snapshot(); s != nil {
-		if e, f := x.entry(name, s, time.Now()); f != nil {
+		now := time.Now()
+		if e, f := x.entry(index, s, now); f != nil {
+			e.wantedAt.Store(now.Unix())
 			if counts := e.counts.Load(); counts != nil {
 				return *counts, true
 			}
@@ -270,7 +268,7 @@ func (x *Indices[T]) keep(name string, f *indexFacts[T]) {
 	for len(known) >= maxIndices {
 		delete(known, leastUsed(known))
 	}
-	e := &indexEntry[T]{}
+	e := &indexEntry[T]{name: name}
 	e.facts.Store(f)
 	e.usedAt.Store(time.Now().Unix())
 	known[name] = e
