@@ -194,8 +194,7 @@ type Rates struct {
 }
 
 // usual returns the rates between the latest two of some readings; false as between. Merges and refreshes come in lumps:
-// of these it is the rate over all readings, if that is more, and a merge, which counts when it ends, runs all the time if
-// one did at each reading. Of collections it is that in any case: a long one just
+// of these it is the rate over all readings, if that is more. Of collections it is that in any case: a long one just
 // before is a part of the trouble. What a node did in earlier trouble is not usual: the time between two readings in
 // which it had much is left out, and if no other is left, false.
 func usual(counters []Counters) (Rates, bool) {
@@ -213,10 +212,6 @@ func usual(counters []Counters) (Rates, bool) {
 	r, ok := between(counters[latest-1], counters[latest])
 	if all, long := between(first, counters[last]); long {
 		r.Merge, r.Refresh, r.GC = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh), all.GC
-	}
-	if counters[last].At.Sub(counters[0].At.Time) >= before {
-		least := slices.MinFunc(counters, func(a, b Counters) int { return cmp.Compare(a.MergesNow, b.MergesNow) })
-		r.Merge = max(r.Merge, mergingWeight*float64(least.MergesNow))
 	}
 	return r, ok
 }

@@ -309,9 +309,8 @@ var causeCases = []struct {
 		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
 		for i := range r.Stats {
 			c := &r.Stats[i]
-			c.Merges, c.MergeTime = c.Uptime/4000, c.Uptime/4
+			c.Merges, c.MergeTime, c.MergesNow, c.MergingNow = c.Uptime/4000, c.Uptime/4, 1, 10<<20
 		}
-		during(r, func(c *Counters, _ int64) { c.MergesNow, c.MergingNow = 1, 10<<20 })
 		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 85})
 	}, CauseTransport, CauseMerge},
 	{"a busy neighbour, while an index is refreshed as for a fourth of the time", func(r *Record) {

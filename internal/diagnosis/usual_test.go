@@ -133,14 +133,6 @@ func TestCausesBesideWhatIsUsual(t *testing.T) {
 		corrupt func(*Record)
 		want    Cause
 	}{
-		"slow transport, while a merge runs that began long before": {func(r *Record) {
-			took(r, 6, 310)
-			r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
-			for i := range r.Stats {
-				r.Stats[i].MergesNow, r.Stats[i].MergingNow = 1, 5<<30
-			}
-			r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 85})
-		}, CauseTransport},
 		"one collection after the other, of a node that is read once in minutes": {func(r *Record) {
 			seldom(r)
 			slowQueries(r, 6)
