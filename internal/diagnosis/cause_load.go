@@ -49,12 +49,6 @@ func (f *facts) quota() float64 {
 	return least
 }
 
-// sufficed reports whether the quota was enough for what the node normally does. If it then runs out, the additional work is
-// the cause.
-func (f *facts) sufficed() bool {
-	return f.normalKnown && f.normal.Throttled < throttledMuch && f.normal.CPU < quotaEnough*f.quota()
-}
-
 // cpuStarvation finds an exhausted quota, a machine that is busy with something else, or
 // a node that is slow at everything while it uses little CPU.
 func cpuStarvation(f *facts) (float64, []Evidence) {
@@ -70,7 +64,8 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
 		}
 		score := 0.75 + 0.2*share
-		if f.sufficed() || f.hot[poolMerge] >= explains*f.quota() {
+		enough := f.normalKnown && f.normal.Throttled < throttledMuch && f.normal.CPU < quotaEnough*f.quota()
+		if enough || f.hot[poolMerge] >= explains*f.quota() {
 			score = 0.55
 		}
 		return score, withService(f, evidence)

@@ -34,7 +34,7 @@ func gcPause(f *facts) (float64, []Evidence) {
 	if n := len(f.readings); n > 0 && f.previous != nil {
 		count = max(0, float64(f.readings[n-1].GC-f.previous.GC))
 	}
-	if spent < gcLong || throttled(f) >= throttledMuch && !f.sufficed() {
+	if spent < gcLong || throttled(f) >= throttledMuch {
 		return 0, nil // short of CPU, everything takes long, collections too
 	}
 	score := min(1, share/gcHeavy) * 0.7

@@ -153,13 +153,6 @@ func TestCausesBesideWhatIsUsual(t *testing.T) {
 			}
 			during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
 		}, CausePause},
-		"collections that take all of a large quota": {func(r *Record) {
-			slowQueries(r, 6)
-			during(r, func(c *Counters, ms int64) {
-				c.Quota, c.Periods, c.Throttled = 150_000, ms/100, ms/103
-				c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10
-			})
-		}, CauseGC},
 		"long queue of slow queries, for the second time": {func(r *Record) {
 			slowQueries(r, 10)
 			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
