@@ -106,7 +106,8 @@ func trickle(f *facts) (used float64, ok bool) {
 		return 0, false
 	}
 	first := f.steps[0]
-	used = f.silently(first.CPU, f.normal.CPU) / f.silence
+	gap := first.Elapsed * 1000
+	used = max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence)) / f.silence
 	return used, used > alive+waking/f.silence && used < little && first.GC < little
 }
 

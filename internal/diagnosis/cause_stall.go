@@ -67,20 +67,15 @@ func collecting(steps []Rates) (spent, share float64) {
 	return spent, spent / max(passed, gcPassed)
 }
 
-// silently is for how long, in ms, a node did something while it answered nothing: between the last reading before and
-// the first one after, of which this is the share, less what is usual for the rest of that time.
-func (f *facts) silently(share, usual float64) float64 {
-	gap := f.steps[0].Elapsed * 1000
-	return max(0, share*gap-usual*max(0, gap-f.silence))
-}
-
-// collectedSilently is for how long, in ms, collections ran while the node answered nothing.
+// collectedSilently is for how long, in ms, collections ran while the node answered nothing: those that ended between
+// the last reading before and the first one after, less what is usual for the rest of that time.
 func (f *facts) collectedSilently() float64 {
 	// In minutes every node collects for seconds: what is usual must be known then.
 	if f.previous == nil || len(f.steps) == 0 || !f.normalKnown && f.steps[0].Elapsed >= before.Seconds() {
 		return 0
 	}
-	return f.silently(f.steps[0].GC, f.normal.GC)
+	gap := f.steps[0].Elapsed * 1000
+	return f.steps[0].GC*gap - f.normal.GC*max(0, gap-f.silence)
 }
 
 // standstill finds a node that answered on neither way and then at once on both, with
@@ -96,7 +91,9 @@ func standstill(f *facts) (float64, []Evidence) {
 	score := unnamed // without earlier counters it may as well have collected garbage
 	if len(f.steps) > 0 && f.previous != nil {
 		first := f.steps[0]
-		cpu, gc := f.silently(first.CPU, f.normal.CPU), f.silently(first.GC, f.normal.GC)
+		gap := first.Elapsed * 1000
+		cpu := max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence))
+		gc := first.GC * gap
 		if cpu > waking+alive*f.silence || gc > little*f.silence {
 			return 0, nil
 		}

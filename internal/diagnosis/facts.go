@@ -236,13 +236,13 @@ func (f *facts) serviceFactor() float64 {
 
 // endsQueries reports whether queries ended during the bout: else the service time that is known is that of before.
 func (f *facts) endsQueries() bool {
-	return len(f.steps) < 2 || slices.ContainsFunc(f.lately(), func(s Rates) bool { return s.Queries > 0 })
+	return len(f.steps) < 2 || slices.ContainsFunc(f.steps[1:], func(s Rates) bool { return s.Queries > 0 })
 }
 
-// lately are the rates since the first reading of the bout, if there was another one: the last reading before may be of
+// lately are the rates of the bout: since its first reading, if there was another one and the last reading before is
 // minutes ago.
 func (f *facts) lately() []Rates {
-	if f.previous == nil || len(f.steps) < 2 {
+	if len(f.steps) < 2 || f.steps[0].Elapsed < before.Seconds() {
 		return f.steps
 	}
 	return f.steps[1:]

@@ -145,14 +145,6 @@ func TestCausesBesideWhatIsUsual(t *testing.T) {
 				r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 9000
 			}
 		}, CauseUnknown},
-		"stopped process, of a node that is read once in minutes and collects as ever": {func(r *Record) {
-			seldom(r)
-			silent(r, 3000, deadline)
-			for i := range r.Stats {
-				r.Stats[i].GC, r.Stats[i].GCTime = r.Stats[i].Uptime/1000, r.Stats[i].Uptime*3/100
-			}
-			during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
-		}, CausePause},
 		"long queue of slow queries, for the second time": {func(r *Record) {
 			slowQueries(r, 10)
 			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
