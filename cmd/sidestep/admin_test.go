@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,10 +70,7 @@ func (s *stage) command(t *testing.T, args ...string) (code int, stdout, stderr 
 }
 
 func TestAdminCommandsWithoutSidestep(t *testing.T) {
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
+	const address = "127.0.0.1:1" // a port that was free a moment ago may be another test's by now
 	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}, {"drain", "es-1"}} {
 		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", address)...)
 		var stderr strings.Builder
@@ -222,8 +218,14 @@ func TestTopOnceCommand(t *testing.T) {
 	s := newStage(t)
 	s.search(t)
 	for _, args := range [][]string{{"top", "--once", "--interval", "50ms"}, {"top", "--interval", "50ms"}} { // stdout is no terminal
-		code, out, stderr := s.command(t, args...)
-		require.Zero(t, code, stderr)
+		var out string
+		require.Eventually(t, func() bool { // sidestep is ready when one node has been polled
+			var code int
+			var stderr string
+			code, out, stderr = s.command(t, args...)
+			require.Zero(t, code, stderr)
+			return strings.Contains(out, "nodes: 3 fine")
+		}, patience, 5*time.Millisecond)
 		require.NotContains(t, out, "\x1b")
 		lines := strings.Split(out, "\n")
 		require.Regexp(t, `^sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route · `, lines[0])

@@ -187,8 +187,10 @@ func TestAClientThatHasLeftIsFoundWhenLookedFor(t *testing.T) {
 // A connection that was upgraded belongs to its handler: a client that closes its side of it
 // goes on reading.
 func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
+	hijacked := make(chan struct{})
 	conn, reader := watchedClient(t, true, func(w http.ResponseWriter, r *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
+		close(hijacked)
 		if err != nil {
 			return
 		}
@@ -202,7 +204,7 @@ func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
 	})
 	_, err := io.WriteString(conn, getRequest)
 	require.NoError(t, err)
-	time.Sleep(20 * time.Millisecond)
+	<-hijacked // what comes before is in the server's buffer
 	_, err = io.WriteString(conn, "the client's part")
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)

@@ -471,9 +471,9 @@ func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
 func TestNothingWaitsForASilentCluster(t *testing.T) {
 	t.Parallel()
 	c := startGated(t, 10, nil)
-	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(-14 * time.Second), State: cluster.PollOK, Threads: 2})
 	first, second := c.search(), c.search()
 	require.Equal(t, 1, c.waiting())
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(-14 * time.Second), State: cluster.PollOK, Threads: 2})
 	c.await(0)
 	require.Equal(t, 2, c.inFlight())
 	c.let <- struct{}{}

@@ -79,9 +79,27 @@ func TestASearchIsSentPastANodeThatStandsStill(t *testing.T) {
 	}
 }
 
+// heads returns how often nodes were asked whether they answer.
+func (h *harness) heads() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.requests {
+		if r.method == http.MethodHead {
+			n++
+		}
+	}
+	return n
+}
+
 func TestNothingIsSentPastNodesThatAllStandStill(t *testing.T) {
 	h, goOn := startAsking(t, "a", "b", "c")
-	time.AfterFunc(300*time.Millisecond, goOn)
+	go func() {
+		defer goOn()
+		for end := time.Now().Add(patience); h.heads() < 3 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(200 * time.Millisecond) // for what would be sent, or asked, once more
+	}()
 	resp, _ := h.do("POST", "/idx/_search", `{}`, explainHeader, "1")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	searches, asked := split(t, h.seen())

@@ -145,12 +145,8 @@ func (x *Indices[T]) Lookup(name string) (value T, known bool) {
 	if stamp := now.Unix(); e.usedAt.Load() != stamp {
 		e.usedAt.Store(stamp)
 	}
-	if f.outdated(s.Version, now) && e.queued.CompareAndSwap(false, true) {
-		select {
-		case x.again <- name:
-		default:
-			e.queued.Store(false)
-		}
+	if f.outdated(s.Version, now) {
+		x.renew(name, e, s.Version, now)
 	}
 	return f.value, true
 }
@@ -199,6 +195,21 @@ func (x *Indices[T]) enqueue(name string, s *cluster.Snapshot, now time.Time) {
 		x.queued[name] = true
 	default: // asked again on demand
 	}
+}
+
+// renew has a name asked about again, unless it is queued, or was read since it was looked up.
+func (x *Indices[T]) renew(name string, e *indexEntry[T], version int64, now time.Time) {
+	if !e.queued.CompareAndSwap(false, true) {
+		return
+	}
+	if e.facts.Load().outdated(version, now) {
+		select {
+		case x.again <- name:
+			return
+		default:
+		}
+	}
+	e.queued.Store(false)
 }
 
 // learnLoop asks about one name at a time: about one that is known or one that is not, by

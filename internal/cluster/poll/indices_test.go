@@ -150,6 +150,7 @@ func TestOnlyAnIndexIsReadWhole(t *testing.T) {
 			require.True(t, strings.HasSuffix(<-asked, ","+last), name)
 		}
 		x.enqueue(name, w.Snapshot(), time.Now()) // by a look-up that came before it was learned
+		x.renew(name, (*x.known.Load())[name], w.Snapshot().Version, time.Now())
 	}
 	require.Empty(t, x.queued)
 	require.Empty(t, asked)

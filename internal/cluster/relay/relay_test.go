@@ -406,7 +406,8 @@ func TestRelayNamesAddressesThatAreRefused(t *testing.T) {
 	at := newAddress(t)
 	at.use(relay.server) // it names n1 by http
 	var log testkit.Log
-	w, _ := follow(t, f, at, func(o *poll.Options, _ *Options) {
+	w, _ := follow(t, f, at, func(o *poll.Options, r *Options) {
+		r.Silence = clustertest.Soon
 		seed, err := url.Parse(secure.URL)
 		require.NoError(t, err)
 		o.Seeds, o.Client = []*url.URL{seed}, secure.Client()

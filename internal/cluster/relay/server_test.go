@@ -37,7 +37,7 @@ func TestTargetsAreLookedUpOnceForAll(t *testing.T) {
 	at.use(start(t, f, nil).server)
 	followers := make([]*relaying, 10)
 	for i := range followers {
-		followers[i], _ = follow(t, f, at, nil)
+		followers[i], _ = follow(t, f, at, func(_ *poll.Options, r *Options) { r.Silence = clustertest.Soon })
 		followers[i].Resolves("logs-1", "", []string{"n1"})
 	}
 	for _, w := range followers {

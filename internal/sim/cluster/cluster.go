@@ -87,6 +87,9 @@ func (c *Cluster) Stop() {
 	c.cancel()
 	for _, n := range c.nodes {
 		n.close()
+		if n.reserved != nil {
+			_ = n.reserved.Close()
+		}
 	}
 	c.work.Wait()
 }

@@ -3,6 +3,8 @@ package simcluster
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -62,13 +64,13 @@ func TestHangingNodeStillServesShards(t *testing.T) {
 func TestRefusingNodeComesBackAtItsAddress(t *testing.T) {
 	c := quick(t, nil)
 	bad := c.Nodes()[1]
-	url := bad.URL()
+	address := bad.URL()
 	bad.SetFault(Fault{Refuse: true})
 	_, _, err := try(t, bad, soon, "GET /")
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.Equal(t, 5, ask(t, c.Nodes()[0], 200, "GET /products/_search").number("_shards", "successful"))
 	bad.SetFault(Fault{})
-	require.Equal(t, url, bad.URL())
+	require.Equal(t, address, bad.URL())
 	ask(t, bad, 200, "GET /")
 }
 
@@ -195,6 +197,30 @@ func TestKillAndReturn(t *testing.T) {
 	require.Eventually(t, func() bool { return ask(t, n, 200, "GET /_cluster/health").at("status") == "green" }, soon, 5*time.Millisecond)
 	stats := ask(t, bad, 200, "GET /_nodes/_local/stats")
 	require.Zero(t, stats.number("nodes", bad.ID(), "indices", "search", "query_total"))
+}
+
+// Clusters of other tests and other processes choose ports at any time, also while a node does not listen.
+func TestANodeThatDoesNotListenKeepsItsPort(t *testing.T) {
+	c := quick(t, nil)
+	n := c.Nodes()[1]
+	u, err := url.Parse(n.URL())
+	require.NoError(t, err)
+	port, err := strconv.Atoi(u.Port())
+	require.NoError(t, err)
+	for _, away := range []func(){n.Kill, func() { n.SetFault(Fault{Refuse: true}) }} {
+		away()
+		_, _, err = take(t.Context(), port)
+		require.ErrorIs(t, err, syscall.EADDRINUSE)
+		if !n.Alive() {
+			require.NoError(t, n.Return())
+		}
+	}
+	n.SetFault(Fault{})
+	c.Stop()
+	ln, reserved, err := take(t.Context(), port)
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	require.NoError(t, reserved.Close())
 }
 
 func TestRelocationEnds(t *testing.T) {

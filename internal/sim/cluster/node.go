@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -27,6 +28,7 @@ type Node struct {
 	mu       sync.Mutex // guards server and listener, nil while closed, and addr while it opens
 	server   *http.Server
 	listener net.Listener
+	reserved io.Closer // the port, until the cluster stops
 
 	gets atomic.Int64
 
@@ -189,23 +191,36 @@ func (n *Node) openLocked() error {
 }
 
 // listen takes a port below those that the system hands out for outgoing
-// connections, so that a node that gave its port up can have it back.
-func (n *Node) listen() (net.Listener, error) {
-	var lc net.ListenConfig
+// connections, and that the tests give to real engines, so that a node that gave
+// its port up can have it back.
+func (n *Node) listen() (ln net.Listener, err error) {
 	if n.addr != "" {
-		return lc.Listen(n.cluster.ctx, "tcp", n.addr)
+		return new(net.ListenConfig).Listen(n.cluster.ctx, "tcp", n.addr)
 	}
-	var err error
 	for range 100 {
 		n.cluster.chance.Lock()
-		port := 12000 + int(time.Now().UnixNano()/1000)%7919 + n.cluster.rng.IntN(12000)
+		port := 12000 + (int(time.Now().UnixNano()/1000)+n.cluster.rng.IntN(8000))%8000
 		n.cluster.chance.Unlock()
-		var ln net.Listener
-		if ln, err = lc.Listen(n.cluster.ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+		if ln, n.reserved, err = take(n.cluster.ctx, port); err == nil {
 			return ln, nil
 		}
 	}
 	return nil, err
+}
+
+// take listens on a port, and reserves it: until that is closed no other node gets
+// it, be it of another process, though nothing listens. It holds the UDP port of
+// that number.
+func take(ctx context.Context, port int) (ln net.Listener, reserved io.Closer, err error) {
+	var lc net.ListenConfig
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	if reserved, err = lc.ListenPacket(ctx, "udp", address); err != nil {
+		return nil, nil, err
+	}
+	if ln, err = lc.Listen(ctx, "tcp", address); err != nil {
+		return nil, nil, errors.Join(err, reserved.Close())
+	}
+	return ln, reserved, nil
 }
 
 func (n *Node) close() {
