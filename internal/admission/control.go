@@ -164,7 +164,9 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
-		n.elsewhere = 0
+		if m == Target { // it knows nothing of pools
+			n.elsewhere = 0
+		}
 		if fresh { // what was sent meanwhile was not counted
 			n.polledAt = time.Time{}
 		}

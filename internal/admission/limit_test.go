@@ -165,6 +165,19 @@ func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 	require.Equal(t, 27.0, of(Options{Mode: Auto, Learns: true}, 1), "what writes send to a node is not known")
 }
 
+// Mode observe finds what is in flight and in no pool, too: once auto is on, as much goes as before.
+func TestAutoKnowsWhatObserveFound(t *testing.T) {
+	r := newRig(t, Options{Mode: Observe}, 1)
+	n := r.nodes["0"]
+	n.ours = 100
+	for range 20 {
+		r.now = r.now.Add(200 * time.Millisecond)
+		r.poll(Poll{Threads: 2, Active: 2, QueueSize: 50, Completed: 60, ServiceTime: 5 * time.Millisecond})
+	}
+	r.SetMode(Auto, r.now)
+	require.Equal(t, Admitted, r.search(0).Verdict)
+}
+
 // Rejections lower the limit at once, once in a frame, and never below the least.
 func TestRejectionsLowerTheLimitAtOnce(t *testing.T) {
 	r := newRig(t, Options{Mode: Auto, Min: 3}, 1)

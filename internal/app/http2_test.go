@@ -148,51 +148,58 @@ func TestHTTP2ResetReachesTheUpstream(t *testing.T) {
 	require.Equal(t, "ok", got.body)
 }
 
-// counted counts what is read of a body.
+// counted counts what is read of bodies.
 type counted struct {
 	io.Reader
-	sent atomic.Int64
+	sent *atomic.Int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.sent.Add(int64(n))
 	return n, err
 }
 
-// What is not read of one body, as of a bulk to a node that takes nothing, keeps no other body of the connection from
-// coming.
+// What is not read of the other bodies of a connection, as of bulks to a node that takes nothing, keeps none from coming.
 func TestHTTP2BodiesDoNotWaitForEachOther(t *testing.T) {
-	w := startWire(t, func(cfg *config.Config) { cfg.Limits.BodyTimeout = 10 * time.Second })
+	const streams = 10
+	body := strings.Repeat(" ", 16<<20)
+	w := startWire(t, func(cfg *config.Config) {
+		cfg.Limits.BodyTimeout, cfg.Limits.ConcurrentStreams = 10*time.Second, streams
+	})
 	client, taken := h2Client(t, nil), make(chan struct{})
 	take := sync.OnceFunc(func() { close(taken) })
 	defer take()
-	w.upstreamDoes(okAnswer, func(net.Conn) { <-taken }, nil)
-	const size = 16 << 20
-	body := &counted{Reader: strings.NewReader(strings.Repeat(" ", size))}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.sidestep.dataURL("/_bulk"), body)
-	require.NoError(t, err)
-	bulk := make(chan error, 1)
-	go func() {
-		response, err := client.Do(r)
-		if err == nil {
-			err = response.Body.Close()
-		}
-		bulk <- err
-	}()
+	came := &atomic.Int64{}
+	w.upstreamDoes(okAnswer, func(net.Conn) { came.Add(1); <-taken }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sent, bulks := &atomic.Int64{}, make(chan error, streams)
+	for range streams - 1 {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.sidestep.dataURL("/_bulk"), counted{strings.NewReader(body), sent})
+		require.NoError(t, err)
+		go func() {
+			response, err := client.Do(r)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			bulks <- err
+		}()
+	}
 	last := int64(0)
 	require.Eventually(t, func() bool {
 		before := last
-		last = body.sent.Load()
-		return last > 0 && last == before
-	}, patience, 100*time.Millisecond, "it comes to a stop")
-	require.Less(t, last, int64(size))
+		last = sent.Load()
+		return came.Load() == streams-1 && last == before
+	}, patience, 100*time.Millisecond, "they come to a stop")
 	w.upstreamDoes(okAnswer, nil, nil)
 	got, err := ask(t, client, "POST "+w.sidestep.dataURL("/idx/_search"), "{}")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, got.status, got.body)
-	take()
-	require.NoError(t, <-bulk)
+	cancel()
+	for range streams - 1 {
+		require.ErrorIs(t, <-bulks, context.Canceled)
+	}
 }
 
 // A stop finishes what is under way on HTTP/2 connections, and then closes them.
