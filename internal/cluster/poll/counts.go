@@ -47,7 +47,7 @@ func (x *Indices[T]) countLoop(ctx context.Context) {
 	}
 }
 
-// countRound counts the documents of the indices whose counts were asked for in the last minute. It
+// countRound counts the documents of the indices of which the counts were asked for in the last minute. It
 // reports false if the engine does not answer; then it asks no more.
 func (x *Indices[T]) countRound(ctx context.Context) bool {
 	for _, e := range x.countable(time.Now().Add(-countedFor)) {
