@@ -161,12 +161,12 @@ func (f *fleet) startOthers() {
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
-	// Meets a node that is gone for a moment, and cannot keep the record of it: the folder cannot be made any more.
+	// Meets a node that is gone for a moment, and cannot keep the record of it: its folder is a link to one that is gone.
 	brief := startCluster(t, 3)
 	unkept := settings(brief.URLs()...)
 	unkept.Diagnosis.Dir = filepath.Join(t.TempDir(), "records")
+	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "gone"), unkept.Diagnosis.Dir))
 	f.load(f.start(forgetful, unkept, nil), 150*time.Millisecond, "GET /logs/_search")
-	require.NoError(t, os.WriteFile(unkept.Diagnosis.Dir, nil, 0o600))
 	brief.Nodes()[0].SetFault(simcluster.Fault{Refuse: true})
 	back := time.AfterFunc(3*time.Second, func() { brief.Nodes()[0].SetFault(simcluster.Fault{}) })
 	t.Cleanup(func() { back.Stop() })
