@@ -81,6 +81,7 @@ type admissions struct {
 	control *admission.Control
 	timer   *time.Timer    // calls turn
 	queues  map[string]int // by id of the node: what the queue of its search pool holds; 0: not known
+	before  *admissions    // see earlier
 }
 
 // newWriteAdmissions returns the admission of writes.
@@ -159,6 +160,10 @@ func (a *admissions) follow(p *Proxy) {
 		a.mode.Store(m)
 		return a.control.SetMode(m, now)
 	})
+	if b := a.earlier(); b != nil {
+		b.own.Store(a.own.Load())
+		b.follow(p)
+	}
 }
 
 // inForce returns the mode in force.
@@ -238,6 +243,9 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 // reconsider has what waits for a node decided anew.
 func (a *admissions) reconsider(node string) {
 	a.do(func(time.Time) []*admission.Ticket { return a.control.Awaiting(node) })
+	if b := a.earlier(); b != nil {
+		b.reconsider(node)
+	}
 }
 
 // update takes in which nodes there are. What waits for one that has left waits no longer.
@@ -252,10 +260,16 @@ func (a *admissions) update(s *cluster.Snapshot) {
 		a.control.Update(ids)
 		return a.control.Turn(now)
 	})
+	if b := a.earlier(); b != nil {
+		b.update(s)
+	}
 }
 
 // observe takes in a poll.
 func (a *admissions) observe(st cluster.NodeStats) {
+	if b := a.earlier(); b != nil {
+		b.observe(st)
+	}
 	if st.State != cluster.PollOK || a.writes && st.WriteThreads == 0 {
 		return // it did not answer, or a relay of an older version does not tell of its write pool
 	}
