@@ -11,7 +11,7 @@ import (
 func (p *Proxy) TakeOver(from *Proxy) {
 	v := from.view.Load()
 	p.view.Store(&view{nodes: v.nodes, upstreams: v.upstreams}) // the rest of it depends on options
-	p.seeds, p.probes.asks = from.seeds, from.probes.asks
+	p.seeds, p.held, p.probes.asks = from.seeds, from.held, from.probes.asks
 	if p.o.HedgeBudget == from.o.HedgeBudget {
 		p.hedges = from.hedges
 	}

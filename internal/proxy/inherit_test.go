@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,17 @@ func TestConnectionsOutliveAProxy(t *testing.T) {
 	c.replace(func(o *Options) { o.CoordinatingOnly = true })
 	require.Same(t, before, c.proxy.view.Load().upstreams[0].leg)
 	answer()
+}
+
+// One bound holds for the bodies of all requests, whichever proxy they came to.
+func TestBodiesOfTheProxyBeforeCount(t *testing.T) {
+	c := startGated(t, 10, nil)
+	one := c.send(t.Context(), http.MethodPost, "/lone/_search", `{"size":1,"stats":["`+strings.Repeat("x", 50_000)+`"]}`)
+	require.Eventually(t, func() bool { return c.proxy.held.Load() > 0 && c.inFlight() == 1 }, admitPatience, time.Millisecond)
+	before := c.replace(nil)
+	require.Positive(t, c.proxy.held.Load())
+	c.end(one)
+	require.Eventually(t, func() bool { return c.proxy.held.Load() == 0 && before.held.Load() == 0 }, admitPatience, time.Millisecond)
 }
 
 // Another admission knows what the one before has learned of the nodes: it does not send as much again. What waits there is

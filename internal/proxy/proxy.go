@@ -127,7 +127,7 @@ type Proxy struct {
 	metrics  *metrics
 	hedges   *attempt.Hedges
 	probes   probes
-	held     atomic.Int64 // bytes of bodies held
+	held     *atomic.Int64 // bytes of bodies held
 	// The budgets of repetitions, of searches and of other requests.
 	searchBudget, otherBudget attempt.Budget
 
@@ -159,7 +159,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	o.Bulk.Books = cmp.Or(o.Bulk.Books, &bulk.Books{})
 	p := &Proxy{
-		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
+		o: o, held: new(atomic.Int64), hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
 		admission: newSearchAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
 	}
 	p.probes.asks = make(chan selection.Asking, maxAsks)
