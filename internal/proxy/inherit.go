@@ -41,7 +41,8 @@ func (p *Proxy) Inherit(from *Proxy) {
 	}
 }
 
-// inherit takes over what another admission has learned of nodes. While something waits there that one is told of them, too, and its mode is that of a.
+// inherit takes over what another admission has learned of nodes. While something waits there that one is told of them, too,
+// and its mode is that of a.
 func (a *admissions) inherit(from *admissions, p *Proxy) {
 	if a == from {
 		return
