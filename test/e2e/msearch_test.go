@@ -210,7 +210,7 @@ func TestMultiSearchTemplates(t *testing.T) {
 func TestMultiSearchIsServedByTheNodesNamed(t *testing.T) {
 	learned(t, "single")
 	var got *answer
-	servedWithoutProbes(t, 10, func() {
+	servedAlone(t, 10, func() {
 		got = through(t, multi("/single/_msearch", `{}`, `{"size":1}`, `{"index":"single"}`, `{"size":2}`, `{"indices":["single"]}`, `{"size":3}`))
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	}, func(served map[string]int) { requireNamed(t, got.decision, 3, served) })

@@ -22,7 +22,7 @@ func steered(t *testing.T, s search) *answer {
 func requireNodesNamed(t *testing.T, send func() (nodes []string)) {
 	t.Helper()
 	var nodes []string
-	servedWithoutProbes(t, 10, func() { nodes = send() }, func(served map[string]int) {
+	servedAlone(t, 10, func() { nodes = send() }, func(served map[string]int) {
 		require.Len(t, nodes, 1, "one shard is searched on one node")
 		require.Equal(t, map[string]int{nodes[0]: 1}, served)
 	})

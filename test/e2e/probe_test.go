@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/selection"
 )
 
 // probe is the search by which sidestep finds out how a node is: of one shard, on
@@ -23,9 +26,10 @@ func probe(index string, shard int, nodeID string) search {
 // A probe is served by the node it is about, whichever node it goes through.
 func TestProbeIsServedByItsNodeAlone(t *testing.T) {
 	allFine(t)
-	// sidestep's own probes would be counted, too.
+	// sidestep's own probes would be counted, too, also those under way.
 	setMode(t, "off")
 	t.Cleanup(func() { setMode(t, "route") })
+	time.Sleep(selection.ProbeTimeout)
 	const index = "single" // one shard, with a copy on each node
 	for _, target := range shared.Cluster.Nodes {
 		for _, via := range shared.Cluster.Nodes {

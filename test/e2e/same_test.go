@@ -89,7 +89,7 @@ func TestPassesUnchanged(t *testing.T) {
 // A preference for one node reaches the engine: that node serves, and no other.
 func TestClientPreferenceIsObeyed(t *testing.T) {
 	for _, node := range shared.Cluster.Nodes {
-		servedWithoutProbes(t, 1, func() {
+		servedAlone(t, 1, func() {
 			for range 5 {
 				got := through(t, search{target: "single", query: "preference=_only_nodes:" + node.ID, body: `{"size":1}`})
 				require.Equal(t, http.StatusOK, got.status, "%s", got.body)
@@ -103,7 +103,7 @@ func TestClientPreferenceIsObeyed(t *testing.T) {
 func TestSessionStringKeepsItsCopy(t *testing.T) {
 	allFine(t)
 	learned(t, "single")
-	servedWithoutProbes(t, 1, func() {
+	servedAlone(t, 1, func() {
 		for range 10 {
 			got := through(t, search{target: "single", query: "preference=session-7", body: `{"size":1}`})
 			require.Equal(t, http.StatusOK, got.status, "%s", got.body)

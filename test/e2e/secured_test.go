@@ -426,16 +426,17 @@ func (s *secured) check(t *testing.T, f *harness.Front) (r report, code int) {
 	require.Eventually(t, func() bool {
 		return sumOf(t, f, "sidestep_cluster_state", map[string]string{"state": "connecting"}) == 0
 	}, patience, 50*time.Millisecond)
-	cmd := exec.CommandContext(t.Context(), shared.Binary, "check", "--admin", f.AdminURL, "--output", "json")
-	output, err := cmd.Output()
-	if err != nil {
-		require.ErrorAs(t, err, new(*exec.ExitError))
-	}
-	require.NoError(t, json.Unmarshal(output, &r), "%s", output)
-	for _, found := range r.Findings {
-		t.Log(found.Level, found.Topic, found.Text)
-	}
-	return r, cmd.ProcessState.ExitCode()
+	r = inTime(t, func() (r report) {
+		cmd := exec.CommandContext(t.Context(), shared.Binary, "check", "--admin", f.AdminURL, "--output", "json")
+		output, err := cmd.Output()
+		if err != nil {
+			require.ErrorAs(t, err, new(*exec.ExitError))
+		}
+		require.NoError(t, json.Unmarshal(output, &r), "%s", output)
+		code = cmd.ProcessState.ExitCode()
+		return r
+	})
+	return r, code
 }
 
 // documentsOfUsers is about users who see parts of an index.

@@ -52,6 +52,8 @@ type fleet struct {
 	stale   *simcluster.Cluster // which ends
 	front   *app.App            // steers searches on main
 	watcher *app.App            // in mode observe; its configuration cannot be read again
+	brief   *simcluster.Cluster // of which a node is gone for a moment
+	keeper  *app.App            // before it, which cannot keep the record of that
 	targets map[string][]string
 	clients []*client
 }
@@ -161,15 +163,13 @@ func (f *fleet) startOthers() {
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
-	// Meets a node that is gone for a moment, and cannot keep the record of it: its folder is a link to one that is gone.
-	brief := startCluster(t, 3)
-	unkept := settings(brief.URLs()...)
+	// Will meet a node that is gone for a moment, and cannot keep the record of it: its folder is a link to one that is gone.
+	f.brief = startCluster(t, 3)
+	unkept := settings(f.brief.URLs()...)
 	unkept.Diagnosis.Dir = filepath.Join(t.TempDir(), "records")
 	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "gone"), unkept.Diagnosis.Dir))
-	f.load(f.start(forgetful, unkept, nil), 150*time.Millisecond, "GET /logs/_search")
-	brief.Nodes()[0].SetFault(simcluster.Fault{Refuse: true})
-	back := time.AfterFunc(3*time.Second, func() { brief.Nodes()[0].SetFault(simcluster.Fault{}) })
-	t.Cleanup(func() { back.Stop() })
+	f.keeper = f.start(forgetful, unkept, nil)
+	f.load(f.keeper, 150*time.Millisecond, "GET /logs/_search")
 
 	// Starts anew each second, as far as it tells.
 	f.targets[restarting] = []string{restarts(t)}

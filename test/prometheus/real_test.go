@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -62,8 +63,12 @@ func TestOnARealPrometheus(t *testing.T) {
 
 	checkMetrics(t, "http://"+f.targets[steering][0]+"/metrics")
 	eventually(t, patience, func() bool { return s.hasData("sidestep_ready == 1") }, "nothing is scraped")
+	// That it increases is seen of what was scraped before.
+	lost := `sidestep_spike_write_failures_total{job="` + forgetful + `"}`
+	eventually(t, patience, func() bool { return s.hasData(lost) }, "nothing is scraped of lost records")
 	time.Sleep(4 * time.Second) // of health, of which there is a picture then
 	f.degrade()
+	f.goneBriefly()
 	flapping := f.flap()
 	var first []string
 	for _, r := range readRules(t, alerts) {
@@ -124,6 +129,30 @@ func (f *fleet) degrade() {
 	f.stale.Stop()
 	require.NoError(f.t, f.front.ReloadConfig())
 	require.Error(f.t, f.watcher.ReloadConfig())
+}
+
+// goneBriefly has a node refuse connections until the record of that has begun. It is closed, and cannot be kept, when the
+// node has been back for a while.
+func (f *fleet) goneBriefly() {
+	node := f.brief.Nodes()[0]
+	node.SetFault(simcluster.Fault{Refuse: true})
+	eventually(f.t, patience, func() bool {
+		var recorded struct {
+			Spikes []struct {
+				NodeID string     `json:"node_id"`
+				Ended  *time.Time `json:"ended"`
+			} `json:"spikes"`
+		}
+		text := page("http://" + f.keeper.AdminAddr().String() + "/spikes")
+		require.NoError(f.t, json.Unmarshal([]byte(text), &recorded), text)
+		for _, s := range recorded.Spikes {
+			if s.NodeID == node.ID() && s.Ended == nil {
+				return true
+			}
+		}
+		return false
+	}, "nobody notices that %s is gone", node.Name())
+	node.SetFault(simcluster.Fault{})
 }
 
 // flap makes a node of the main cluster come and go until the function returned is
