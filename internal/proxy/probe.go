@@ -193,7 +193,7 @@ func probeURL(base *url.URL, shard cluster.ShardName, node string) string {
 }
 
 // exchangeBurst sends the searches of a probe at once and returns the worst outcome: a
-// failure, else the slowest answer, else an inconclusive one.
+// failure, else the slowest answer, else an inconclusive one. Of those that ctx cuts off the answers that came tell nothing.
 func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selection.Probe, shard cluster.ShardName) selection.ProbeOutcome {
 	outcomes := make(chan selection.ProbeOutcome, max(1, probe.Burst))
 	for range cap(outcomes) {
@@ -204,6 +204,9 @@ func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selectio
 		if o := <-outcomes; worse(o, worst) {
 			worst = o
 		}
+	}
+	if ctx.Err() != nil {
+		return inconclusive("stopped")
 	}
 	return worst
 }
