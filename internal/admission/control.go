@@ -181,9 +181,6 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// Waiting returns how many tickets wait.
-func (c *Control) Waiting() int { return c.length }
-
 // enforced reports whether what exceeds the limits waits.
 func (c *Control) enforced() bool { return c.o.Mode == Auto || c.o.Mode == Target }
 

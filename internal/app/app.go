@@ -68,7 +68,8 @@ type App struct {
 
 	recorder *diagnosis.Recorder
 	logs     *requestLogs
-	books    bulk.Books // of bulks; they outlive a reload
+	books    bulk.Books   // of bulks; they outlive a reload
+	held     atomic.Int64 // bytes of bodies that requests hold; it outlives a reload
 
 	requests atomic.Int64 // being served
 	delay    delay

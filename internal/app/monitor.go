@@ -34,10 +34,11 @@ type monitor struct {
 	// snapshots serves the snapshot to other sidesteps.
 	snapshots http.Handler
 	metrics   *prometheus.Registry
-	told      atomic.Pointer[proxy.Proxy] // what is found out
+	// receiver is told what is found out.
+	receiver atomic.Pointer[proxy.Proxy]
 }
 
-// needs are what of a configuration a monitor is made from.
+// needs are what of a configuration a monitor is made from, and nothing else of it.
 type needs struct {
 	upstream config.Upstream
 	cluster  config.Cluster
@@ -54,42 +55,43 @@ func needsOf(cfg config.Config) needs {
 	}
 }
 
-// monitorFor returns the current monitor if it is what cfg asks for, else one that is not started yet. What it finds out
+// monitorFor returns the current monitor if it is made from n, else one that is not started yet. What it finds out
 // about nodes is reported to what outlives it in a.
-func (a *App) monitorFor(cfg config.Config, current *monitor) (*monitor, error) {
-	if current != nil && reflect.DeepEqual(needsOf(cfg), current.needs) {
+func (a *App) monitorFor(n needs, current *monitor) (*monitor, error) {
+	if current != nil && reflect.DeepEqual(n, current.needs) {
 		return current, nil
 	}
-	m := &monitor{needs: needsOf(cfg), metrics: prometheus.NewRegistry()}
+	m := &monitor{needs: n, metrics: prometheus.NewRegistry()}
 	var err error
-	if m.to, err = connections("upstream.tls", cfg.Upstream.TLS, cfg.Upstream, a.files); err != nil {
+	if m.to, err = connections("upstream.tls", n.upstream.TLS, n.upstream, a.files); err != nil {
 		return nil, err
 	}
 	logChange := proxy.LogChange(a.logger)
 	m.selector = selection.New(selection.Options{
-		Clients:    cfg.Routing.Clients,
+		Clients:    n.clients,
 		Seed:       randomSeed(),
 		Epoch:      time.Now(),
-		Zone:       cfg.Routing.Zone.Local,
-		ZoneFactor: cfg.Routing.Zone.Factor,
+		Zone:       n.zone.Local,
+		ZoneFactor: n.zone.Factor,
 		OnChange: func(c selection.Change) {
 			logChange(c)
 			a.recorder.Look()
-			m.told.Load().NodeChanged(c)
+			m.receiver.Load().NodeChanged(c)
 		},
 	})
-	return m, m.prepare(cfg, a)
+	return m, m.prepare(a)
 }
 
 // prepare makes the polls, with sidestep's own account.
-func (m *monitor) prepare(cfg config.Config, a *App) (err error) {
+func (m *monitor) prepare(a *App) (err error) {
+	n := m.needs
 	polls := newTransport(m.to)
 	polls.DisableCompression = true // nodes have other things to do
-	seeds := cfg.Upstream.Parsed()  // the scheme of all is alike
-	if m.account, err = newPollClient(cfg.Upstream.Auth, seeds[0], polls, a.files); err != nil {
+	seeds := n.upstream.Parsed()    // the scheme of all is alike
+	if m.account, err = newPollClient(n.upstream.Auth, seeds[0], polls, a.files); err != nil {
 		return fmt.Errorf("upstream.auth: %w", err)
 	}
-	source, err := relayOptions(cfg, a.files)
+	source, err := relayOptions(n, a.files)
 	if err != nil {
 		return err
 	}
@@ -97,23 +99,23 @@ func (m *monitor) prepare(cfg config.Config, a *App) (err error) {
 	m.store = cluster.NewStore(cluster.StoreOptions{
 		Logger:     a.logger,
 		Registerer: m.metrics,
-		OnSnapshot: func(s *cluster.Snapshot) { m.told.Load().UseSnapshot(s) },
+		OnSnapshot: func(s *cluster.Snapshot) { m.receiver.Load().UseSnapshot(s) },
 	})
 	o := poll.Options{
 		Seeds:             seeds,
-		Static:            cfg.Upstream.Discovery == "static",
+		Static:            n.upstream.Discovery == "static",
 		Client:            m.account,
-		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
-		PlacementInterval: cfg.Cluster.PlacementInterval,
-		PlacementMaxAge:   cfg.Cluster.PlacementMaxAge,
-		StatsInterval:     cfg.Cluster.StatsInterval,
-		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
-		StatsTimeout:      cfg.Cluster.StatsTimeout,
-		PollTimeout:       cfg.Cluster.PollTimeout,
+		DiscoveryInterval: n.cluster.DiscoveryInterval,
+		PlacementInterval: n.cluster.PlacementInterval,
+		PlacementMaxAge:   n.cluster.PlacementMaxAge,
+		StatsInterval:     n.cluster.StatsInterval,
+		StatsIdleInterval: n.cluster.StatsIdleInterval,
+		StatsTimeout:      n.cluster.StatsTimeout,
+		PollTimeout:       n.cluster.PollTimeout,
 		Logger:            a.logger,
 		Registerer:        m.metrics,
 		OnStats: func(s cluster.NodeStats) {
-			m.told.Load().UseStats(s)
+			m.receiver.Load().UseStats(s)
 			a.recorder.History().Poll(s)
 		},
 	}
@@ -122,14 +124,14 @@ func (m *monitor) prepare(cfg config.Config, a *App) (err error) {
 		o.Source = relay.NewFollower(source)
 	}
 	m.poller = poll.New(m.store, o)
-	m.indices = newIndices(cfg.Bulk, m.poller)
+	m.indices = newIndices(n, m.poller)
 	m.snapshots = relay.NewServer(m.poller, sharing{m.selector}, m.metrics)
 	return nil
 }
 
-// tell has p told from now on what is found out, and first what is known.
-func (m *monitor) tell(p *proxy.Proxy) {
-	m.told.Store(p)
+// reportTo has p told from now on what is found out, and first what is known.
+func (m *monitor) reportTo(p *proxy.Proxy) {
+	m.receiver.Store(p)
 	if m.store.Snapshot() != nil {
 		m.store.Publish()
 	}

@@ -39,7 +39,7 @@ func recipeOf(cfg config.Config) config.Config {
 // newPipeline builds a pipeline with the current monitor, if that is what cfg asks for, or one that is not started yet.
 // Its probes and requests are reported to what outlives it in a.
 func (a *App) newPipeline(cfg config.Config, current *monitor) (*pipeline, error) {
-	m, err := a.monitorFor(cfg, current)
+	m, err := a.monitorFor(needsOf(cfg), current)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,7 @@ func (a *App) newPipeline(cfg config.Config, current *monitor) (*pipeline, error
 		HedgeBudget:      cfg.Routing.HedgeBudget,
 		MaxHeldBody:      int64(cfg.Limits.HeldBody),
 		MaxHeldBodies:    int64(cfg.Limits.HeldBodies),
+		Held:             &a.held,
 		BodyTimeout:      cfg.Limits.BodyTimeout,
 		WriteTimeout:     cfg.Limits.WriteTimeout,
 		Explain:          proxy.Explain(cfg.Explain.Header),
@@ -82,7 +83,7 @@ func (a *App) newPipeline(cfg config.Config, current *monitor) (*pipeline, error
 	if err != nil {
 		return nil, fmt.Errorf("build the data plane: %w", err)
 	}
-	p.told.CompareAndSwap(nil, p.proxy) // whoever begins is told from the beginning
+	p.receiver.CompareAndSwap(nil, p.proxy) // a monitor that is not started yet has none
 	p.check = newChecker(cfg, p)
 	return p, nil
 }
@@ -108,8 +109,8 @@ func (p *pipeline) probe(ctx context.Context) {
 
 // goOn has p go on where the pipeline before it ends, of which it has the monitor.
 func (p *pipeline) goOn(before *pipeline) {
-	p.proxy.TakeOver(before.proxy)
-	p.tell(p.proxy)
+	p.proxy.Replace(before.proxy)
+	p.reportTo(p.proxy)
 	p.probe(context.Background())
 }
 

@@ -188,6 +188,8 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 		next = current
 	case next.monitor == current.monitor:
 		next.goOn(current)
+	default:
+		next.proxy.KeepOutAs(current.proxy)
 	}
 	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks), next.proxy.SetAdmissionMode(admits)); err != nil {
 		a.logger.Error("cannot set the modes of routing, bulks and admission", "err", err) // validated: cannot happen
@@ -195,7 +197,6 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	if next == current {
 		return nil
 	}
-	next.proxy.Inherit(current.proxy)
 	a.use(next)
 	return current
 }

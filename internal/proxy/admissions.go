@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -79,9 +80,9 @@ type admissions struct {
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
-	timer   *time.Timer    // calls turn
-	queues  map[string]int // by id of the node: what the queue of its search pool holds; 0: not known
-	before  *admissions    // see earlier
+	timer   *time.Timer                  // calls turn
+	queues  map[string]int               // by id of the node: what the queue of its search pool holds; 0: not known
+	polls   map[string]cluster.NodeStats // by id of the node: the last that it answered
 }
 
 // newWriteAdmissions returns the admission of writes.
@@ -105,7 +106,7 @@ func newSearchAdmissions(o Admission) *admissions {
 
 // newAdmissions returns an admission by these classes, the last of which has no conditions.
 func newAdmissions(o admission.Options, classes []AdmissionClass) *admissions {
-	a := &admissions{}
+	a := &admissions{polls: map[string]cluster.NodeStats{}}
 	for _, k := range classes {
 		ready := admissionClass{AdmissionClass: k}
 		if k.Index != "" {
@@ -160,10 +161,6 @@ func (a *admissions) follow(p *Proxy) {
 		a.mode.Store(m)
 		return a.control.SetMode(m, now)
 	})
-	if b := a.earlier(); b != nil {
-		b.own.Store(a.own.Load())
-		b.follow(p)
-	}
 }
 
 // inForce returns the mode in force.
@@ -243,9 +240,6 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 // reconsider has what waits for a node decided anew.
 func (a *admissions) reconsider(node string) {
 	a.do(func(time.Time) []*admission.Ticket { return a.control.Awaiting(node) })
-	if b := a.earlier(); b != nil {
-		b.reconsider(node)
-	}
 }
 
 // update takes in which nodes there are. What waits for one that has left waits no longer.
@@ -257,19 +251,14 @@ func (a *admissions) update(s *cluster.Snapshot) {
 	}
 	a.do(func(now time.Time) []*admission.Ticket {
 		a.queues = queues
+		maps.DeleteFunc(a.polls, func(id string, _ cluster.NodeStats) bool { _, there := queues[id]; return !there })
 		a.control.Update(ids)
 		return a.control.Turn(now)
 	})
-	if b := a.earlier(); b != nil {
-		b.update(s)
-	}
 }
 
 // observe takes in a poll.
 func (a *admissions) observe(st cluster.NodeStats) {
-	if b := a.earlier(); b != nil {
-		b.observe(st)
-	}
 	if st.State != cluster.PollOK || a.writes && st.WriteThreads == 0 {
 		return // it did not answer, or a relay of an older version does not tell of its write pool
 	}
@@ -286,6 +275,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 	p.Stalled = st.Throttled
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.polls[st.Node] = st
 	if !a.writes {
 		p.QueueSize = int64(a.queues[st.Node])
 	}

@@ -38,10 +38,10 @@ func (n *Node) polledAs(state State) {
 // leaves reports whether n is about to leave.
 func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
 
-// Inherit has s know which nodes another selector of the same cluster keeps out, until probes speak for them, and which are
-// drained.
-func (s *Selector) Inherit(from *Selector, now time.Time) {
-	known := *from.known.Load()
+// KeepOutAs ejects the nodes that another selector of the same cluster ejects, until probes speak for them, and drains those
+// that it drains.
+func (s *Selector) KeepOutAs(other *Selector, now time.Time) {
+	known := *other.known.Load()
 	for _, n := range *s.known.Load() {
 		m := known[n.ID]
 		if m == nil {
@@ -50,7 +50,7 @@ func (s *Selector) Inherit(from *Selector, now time.Time) {
 		if c := m.health.condition(); c == Slow || c == Failing {
 			s.eject(n, c, s.since(now), *m.health.why.Load())
 		}
-		if until := from.DrainedUntil(m, now); !until.IsZero() {
+		if until := other.DrainedUntil(m, now); !until.IsZero() {
 			s.Leave(n, until)
 		}
 	}

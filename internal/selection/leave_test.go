@@ -149,12 +149,12 @@ func TestWhatIsKeptOutStaysOutForAnotherSelector(t *testing.T) {
 	before.eject(old[1], Failing, int64(time.Second), "failed searches")
 	before.Leave(old[2], at(time.Minute))
 	s, nodes := newTest(t, 5)
-	s.Inherit(before, at(2*time.Second))
+	s.KeepOutAs(before, at(2*time.Second))
 	require.Equal(t, states(old), states(nodes))
 	require.Equal(t, Failing, nodes[1].State())
 	require.Equal(t, at(time.Minute), s.DrainedUntil(nodes[2], at(2*time.Second)).UTC())
 
 	other := New(Options{Epoch: epoch})
-	other.Inherit(before, at(2*time.Second))
+	other.KeepOutAs(before, at(2*time.Second))
 	require.Empty(t, *other.known.Load())
 }
