@@ -189,7 +189,7 @@ func (x *exchange) knownGone() bool {
 	return x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
 }
 
-// stalled reports whether the client has sent nothing of its body for too long. Then net/http ends the context before whoever reads the
+// stalled reports whether the client has sent nothing of its body for too long. Then net/http ends the context before the reader of the
 // body is told why.
 func (x *exchange) stalled() bool {
 	s := x.stream
