@@ -182,7 +182,7 @@ func TestAnUpgradeIsAccountedFor(t *testing.T) {
 		require.Positive(t, r.Upstream, name)
 	}
 	unreachable := start(t, 1, nil)
-	unreachable.nodes[0].Close()
+	unreachable.end(0)
 	resp, _ := unreachable.do("GET", "/idx", "", "Connection", "Upgrade", "Upgrade", "other")
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.InDelta(t, 1, testutil.ToFloat64(unreachable.proxy.metrics.requests.WithLabelValues("other", "not_steerable", "unreachable")), 0)
