@@ -46,7 +46,6 @@ type probing struct {
 	untoldAt   atomic.Int64 // ns: since when its probes tell nothing, as they are refused or there is nothing to compare them with; 0: they do
 	untoldLast atomic.Int64 // ns: when the last of these ended
 	unfit      atomic.Int32 // probes in a row that could not be sent, or went wrong through no fault of the node
-	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took

@@ -150,7 +150,7 @@ func (d *Decision) suspects(t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if n.untold() && n.probe.unfit.Load() > 1 && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.untold() && n.probe.unfit.Load() > 1 { // which ends that, whether it is ejected or not
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
