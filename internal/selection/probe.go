@@ -294,11 +294,10 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		r.entries = append(r.entries, entry{node: n, via: via})
 	}
 	for _, n := range suspects {
-		n.probe.last = at
 		switch {
 		case n.health.condition() == Failing:
 			r.entries = append(r.entries, entry{node: n, via: n})
-		case n != via: // it has its turn in the next round
+		case n != via: // else there are no peers, see below
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}
