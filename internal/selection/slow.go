@@ -196,8 +196,7 @@ func (d *Decision) leaveToEngine(req Request) bool {
 
 // mayLeave reports whether the choice may be left to the engine at all.
 func (d *Decision) mayLeave(req Request) bool {
-	return req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
-		len(req.Avoid) == 0 && !req.Sticky
+	return req.Outliers && d.Reason != FailOpen && !d.remote && len(req.Avoid) == 0 && !req.Sticky
 }
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
