@@ -94,7 +94,7 @@ func (e *entry) took(elapsed float64) float64 {
 }
 
 // refused reports whether the probe failed, and not for want of time.
-func (e *entry) refused() bool { return e.outcome.Failed && !e.void && e.outcome.Took < ProbeTimeout }
+func (e *entry) refused() bool { return !e.void && !e.outcome.Timed() }
 
 // rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {

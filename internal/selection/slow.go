@@ -173,7 +173,7 @@ func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 // counts until it would have been worked off since the node was last heard of, and for no more than a search was seen to take there.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
-	if ms == 0 || n.answersPolls() {
+	if n.answersPolls() {
 		return ms
 	}
 	if heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load()); millis(time.Duration(at-heard)) > ms {
