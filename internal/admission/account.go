@@ -46,14 +46,13 @@ func (c *Control) Full(now time.Time) bool {
 
 // send counts a ticket as in flight.
 func (c *Control) send(t *Ticket, now time.Time) {
-	t.Verdict, t.sent = Admitted, now
-	if !t.counted { // one that waits again is the same one
-		t.counted = true
+	if t.sent.IsZero() { // one that waits again is the same one
 		c.classes[t.Class].admitted++
 		if t.each > 0 && !t.Passes {
 			average(&c.mean, t.each)
 		}
 	}
+	t.Verdict, t.sent = Admitted, now
 	c.charge(t)
 }
 

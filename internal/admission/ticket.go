@@ -29,11 +29,10 @@ type Ticket struct {
 	cost    float64
 	each    float64   // what one of its searches costs; 0: that is not known
 	began   time.Time // when it was offered
-	sent    time.Time // when it was admitted
+	sent    time.Time // when it was last admitted, or was refused
 	charged bool      // it is in flight
 	placed  bool      // and there was room for it
 	paid    float64   // what that cost its class of its turn, see class.virtual
-	counted bool      // it has been admitted, now or before it waited again
 	queued  bool      // it is in the queue of its class
 	blocked int       // position in charges of the node where something came before it last
 	next    *Ticket   // in its class's queue

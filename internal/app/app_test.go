@@ -82,7 +82,8 @@ func TestServesBeforeTheUpstreamIsThere(t *testing.T) {
 	require.NoError(t, err)
 	u.Start()
 	s.awaitReady()
-	require.Equal(t, answer{http.StatusOK, s.get(s.adminURL("/-/ready")).header, "ready\n"}, s.get(s.adminURL("/-/ready")))
+	ready := s.get(s.adminURL("/-/ready"))
+	require.Equal(t, []any{http.StatusOK, "ready\n"}, []any{ready.status, ready.body})
 	require.Equal(t, http.StatusOK, s.get(s.dataURL("/logs/_search")).status)
 }
 

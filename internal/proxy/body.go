@@ -199,15 +199,16 @@ func newReadDeadline(x *exchange) readDeadline {
 	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout, runs: x.r.ProtoMajor > 1}
 }
 
-// push sets the deadline for the next part.
-func (d *readDeadline) push() {
-	at := d.end
+// push sets the deadline for the next part, and returns it; zero: there is none.
+func (d *readDeadline) push() (at time.Time) {
+	at = d.end
 	if d.patience > 0 && at.IsZero() {
 		at = time.Now().Add(d.patience)
 	}
 	if !at.IsZero() {
 		d.set = d.control.SetReadDeadline(at) == nil
 	}
+	return at
 }
 
 // lift removes the deadline, which is not for the next request.
@@ -228,7 +229,8 @@ type clientBody struct {
 	mu       sync.Mutex // guards what follows
 	read     []byte     // what was read before it was decided to stream
 	deadline readDeadline
-	over     bool // the handler is about to return: no more reads or deadlines
+	due      time.Time // when the part that is being read is to be there; zero: none is being read, or at any time
+	over     bool      // the handler is about to return: no more reads or deadlines
 }
 
 // Read implements io.Reader. It notes when the client stops sending.
@@ -237,6 +239,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	n, err := b.body.Read(p)
+	defer b.hasRead()
 	b.received.Add(int64(n))
 	switch {
 	case errors.Is(err, io.EOF):
@@ -250,6 +253,20 @@ func (b *clientBody) Read(p []byte) (int, error) {
 		b.gone.Store(true)
 	}
 	return n, err
+}
+
+// hasRead says that nothing is being read, and that what came of it is noted.
+func (b *clientBody) hasRead() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = time.Time{}
+}
+
+// late reports whether a part is being read that was to be there by now.
+func (b *clientBody) late(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.due.IsZero() && !now.Before(b.due)
 }
 
 // lift removes the deadline, unless the handler is about to return.
@@ -275,7 +292,7 @@ func (b *clientBody) before(p []byte) (int, error) {
 		b.received.Add(int64(n))
 		return n, nil
 	}
-	b.deadline.push()
+	b.due = b.deadline.push()
 	return 0, nil
 }
 

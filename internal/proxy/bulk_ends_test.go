@@ -33,7 +33,7 @@ func TestABulkThatWasNotSentGoesToAnotherNode(t *testing.T) {
 	for name, body := range map[string]string{"held": five, "streamed": long} {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody, o.Bulk.Avoid = 32<<10, false })
-			b.nodes[1].Close()
+			b.end(1)
 			elsewhere := 0
 			for range 20 {
 				resp, _ := b.do("POST", "/idx/_bulk", body)
@@ -164,9 +164,7 @@ func TestAccountsAreClosedWhereHandlerPanics(t *testing.T) {
 
 func TestAccountsAreClosedWhereNoNodeCanBeReached(t *testing.T) {
 	b := startTight(t)
-	for _, n := range b.nodes {
-		n.Close()
-	}
+	b.end(0, 1, 2)
 	for _, body := range []string{five, long} {
 		resp, _ := b.do("POST", "/idx/_bulk", body)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)

@@ -73,9 +73,7 @@ func TestOwnErrorsNameNothing(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	require.Empty(t, resp.Header.Get(decisionHeader))
 	nothing(body)
-	for _, n := range h.nodes {
-		n.Close()
-	}
+	h.end(0, 1)
 	resp, body = h.do("POST", "/idx/_search", "{}", explainHeader, "1")
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	nothing(body)

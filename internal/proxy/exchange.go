@@ -189,8 +189,12 @@ func (x *exchange) knownGone() bool {
 	return x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
 }
 
-// stalled reports whether the client has sent nothing of its body for too long.
-func (x *exchange) stalled() bool { return x.stream != nil && x.stream.stalled.Load() }
+// stalled reports whether the client has sent nothing of its body for too long. Then net/http ends the context before the reader of the
+// body is told why.
+func (x *exchange) stalled() bool {
+	s := x.stream
+	return s != nil && (s.stalled.Load() || x.r.Context().Err() != nil && s.late(time.Now()))
+}
 
 // try is one attempt. From its sending to its end it belongs to the goroutine that sends
 // it.

@@ -270,15 +270,14 @@ func TestAClientWithoutCredentialsReadsOfItsOwnRequest(t *testing.T) {
 
 func TestDeadNodesAreSteppedOver(t *testing.T) {
 	h := start(t, 3, nil)
-	h.nodes[0].Close()
-	h.nodes[1].Close()
+	h.end(0, 1)
 	for range 4 {
 		resp, _ := h.do("POST", "/idx/_search", `{}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		resp, _ = h.do("PUT", "/idx/_doc/1", `{"a":1}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode, "a connection refused is tried elsewhere, writes too")
 	}
-	h.nodes[2].Close()
+	h.end(2)
 	resp, body := h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.Contains(t, body, `"type":"no_upstream_exception"`)
@@ -449,10 +448,7 @@ func TestASearchThatFailsEverywhereIsSentOnceMore(t *testing.T) {
 
 func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
 	var log bytes.Buffer
-	down := httptest.NewServer(nil)
-	down.Close()
-	seed, err := url.Parse(down.URL)
-	require.NoError(t, err)
+	seed := &url.URL{Scheme: "http", Host: "127.0.0.1:1"} // a port on which nobody listens
 	selector := selection.New(selection.Options{Epoch: time.Now()})
 	o := options(selector, seed)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,6 +105,31 @@ func (h *harness) close() {
 			"a lease of node %s was not returned", n.Name)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// end ends nodes. Their ports stay theirs: what listens there next, as of another test, would answer in their place.
+func (h *harness) end(nodes ...int) {
+	h.t.Helper()
+	for _, i := range nodes {
+		h.nodes[i].Close()
+		held, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+		require.NoError(h.t, err)
+		h.t.Cleanup(func() { _ = syscall.Close(held) })
+		address := &syscall.SockaddrInet4{Port: h.nodes[i].Listener.Addr().(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
+		require.NoError(h.t, syscall.SetsockoptInt(held, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)) // there were connections
+		require.NoError(h.t, syscall.Bind(held, address))
+		require.NoError(h.t, syscall.SetsockoptInt(held, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 0))
+	}
+}
+
+func TestThePortOfANodeThatHasEndedStaysItsOwn(t *testing.T) {
+	h := start(t, 1, nil)
+	address := h.nodes[0].Listener.Addr().String()
+	h.end(0)
+	_, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
 // useElasticsearch has the nodes be of Elasticsearch without accounts, which refuses no list of nodes.

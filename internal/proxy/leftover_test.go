@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +43,38 @@ func TestAConnectionEndsWithABodyThatDoesNotCome(t *testing.T) {
 		_, err = r.ReadByte()
 		require.ErrorIs(t, err, io.EOF)
 	}
+}
+
+// toldLate is a body of which the reader is told late that nothing came of it.
+type toldLate struct {
+	io.ReadCloser
+	tell <-chan struct{}
+}
+
+func (b toldLate) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		<-b.tell
+	}
+	return n, err
+}
+
+// net/http ends the context of a request of which the body does not come. That is not taken for a client that has left, although
+// the attempt, which is aborted for it, may end before the reader of the body is told: the connection was closed without an answer.
+func TestABodyThatDoesNotComeIsNoClientThatLeaves(t *testing.T) {
+	h := start(t, 2, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
+	tell := make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = toldLate{r.Body, tell}
+		h.proxy.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	defer close(tell)
+	h.front.URL = front.URL
+	resp, err := http.ReadResponse(bufio.NewReader(h.open("/idx/_search", 2<<20)), nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
 }
 
 // A client that asks before it sends its body does not wait for the answer to that for ever. One that sends in the end

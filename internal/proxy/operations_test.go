@@ -137,8 +137,7 @@ func TestWhatLeavesSomethingBehindIsSentOnce(t *testing.T) {
 func TestWhatWasNeverReceivedIsSentElsewhere(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)
-	h.nodes[0].Close()
-	h.nodes[2].Close()
+	h.end(0, 2)
 	resp, body := h.do("POST", "/idx/_pit?keep_alive=1m", "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, complete, body)

@@ -171,7 +171,7 @@ func TestARequestThatFailedIsKept(t *testing.T) {
 
 func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {
 	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
-	h.nodes[1].Close()
+	h.end(1)
 	require.Eventually(t, func() bool {
 		h.do("GET", "/_cat/indices", "")
 		r := l.one(t)

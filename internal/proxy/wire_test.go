@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,6 +78,14 @@ func TestSteeredSearchOnTheWire(t *testing.T) {
 	require.Equal(t, want, slices.Delete(asked, i, i+1))
 }
 
+// used returns how long the processors have worked for this process: on a busy machine it waits for them.
+func used(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // A head of which half lists headers for one connection, and half are others, costs no time to speak of.
 func TestAConnectionHeaderThatListsManyNames(t *testing.T) {
 	h := http.Header{"X-Hop": {"1"}, "X-End": {"2"}}
@@ -86,9 +95,9 @@ func TestAConnectionHeaderThatListsManyNames(t *testing.T) {
 		h[fmt.Sprintf("B%x", i)] = []string{""}
 	}
 	h.Set("Connection", strings.Join(names, ","))
-	began := time.Now()
+	before := used(t)
 	fields := string(appendFields(nil, h, ofConnection(h)))
-	require.Less(t, time.Since(began), 2*time.Second, "each name was compared with each header")
+	require.Less(t, used(t)-before, 2*time.Second, "each name was compared with each header")
 	require.Contains(t, fields, "X-End: 2\r\n")
 	require.NotContains(t, fields, "X-Hop")
 }
@@ -182,7 +191,7 @@ func TestAnUpgradeIsAccountedFor(t *testing.T) {
 		require.Positive(t, r.Upstream, name)
 	}
 	unreachable := start(t, 1, nil)
-	unreachable.nodes[0].Close()
+	unreachable.end(0)
 	resp, _ := unreachable.do("GET", "/idx", "", "Connection", "Upgrade", "Upgrade", "other")
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.InDelta(t, 1, testutil.ToFloat64(unreachable.proxy.metrics.requests.WithLabelValues("other", "not_steerable", "unreachable")), 0)

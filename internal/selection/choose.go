@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -180,11 +179,13 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.exclude(req.Avoid, t)
 	d.rank(t)
 	switch {
-	case d.Reason != NoChoice && d.overloaded(req, t.at):
+	case d.Reason == NoChoice:
+		d.listAll(NoChoice)
+	case d.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case d.leaveToEngine(req):
 		d.letChoose(req, t)
-	case req.Affinity != 0 && d.Reason != NoChoice:
+	case req.Affinity != 0:
 		for _, copies := range req.Shards {
 			d.stick(req, copies, t)
 			d.listShard(copies, 0, t)
@@ -201,7 +202,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.coordinate(req, t)
 }
 
-// listAll leaves the choice to the engine: whoever it picks is listed.
+// listAll leaves the choice to the engine: whatever it picks is listed.
 func (d *Decision) listAll(why Reason) {
 	d.Reason = why
 	for _, c := range d.order {
@@ -242,13 +243,9 @@ func (d *Decision) collect(req Request) {
 func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
-		c.Rank = math.NaN()
 		if c.Parts, c.Measured = c.Node.parts(); c.Measured {
 			c.Rank = c.Parts.Rank(t.s.n)
 			d.sorted = append(d.sorted, c.Rank)
-		}
-		if c.slow() && (c.Node.owes(t.at) || !c.Node.usable()) {
-			c.Rank = c.Node.rankExcluded(t.at)
 		}
 	}
 	median, missing := 0.0, len(d.order) > len(d.sorted)
@@ -258,7 +255,10 @@ func (d *Decision) rank(t turn) {
 		d.Reason = NoStatistics
 	}
 	for _, c := range d.order {
-		if math.IsNaN(c.Rank) {
+		switch {
+		case c.slow() && (c.Node.owes(t.at) || !c.Node.usable()):
+			c.Rank = c.Node.rankExcluded(t.at)
+		case !c.Measured:
 			c.Rank = median
 		}
 		c.cost = c.Rank

@@ -20,30 +20,16 @@ func asGood(best, response float64) float64 {
 	return coordinatingFactor*best + max(nearSlack, response/twice)
 }
 
-// holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue, and no less than least.
-func (n *Node) holds(least float64, at int64) float64 {
-	return max(least, n.response.Mean(), n.queued(at))
-}
+// holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue.
+func (n *Node) holds(at int64) float64 { return max(n.response.Mean(), n.queued(at)) }
 
-// coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
-// is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
-// a client paying. What a node coordinates takes CPU from its shard queries, and has to wait for it: as far as its CPUs
-// are busy that counts as long as it may hold a shard query up. A node without statistics costs nothing extra.
-//
-// One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
+// unfit reports whether n is to coordinate only if no other is left. A node that is slow at searching is slow at
 // coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
 // every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
 // full, or sidestep may not ask, and the few would be sent everything. Then only those that cannot be reached, are
-// silent, ejected or avoided, or are about to leave, come last.
-func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
-	h := n.overheadAt(at) + n.reach.Mean()
-	switch {
-	case !n.usable() || n.leaves(at) || n.owes(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
-		return h + unfitRank
-	case busy == 0:
-		return h
-	}
-	return h + busy*n.holds(twice*nearSlack, at)
+// silent, ejected or avoided, or are about to leave, are unfit.
+func (n *Node) unfit(few scarcity, at int64) bool {
+	return !n.usable() || n.leaves(at) || n.owes(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails()
 }
 
 // busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
@@ -129,7 +115,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	}
 	few := fewLeft(req.Nodes, t.at, p.nodes...)
 	p.weigh(few, t.at)
-	spread := p.busy > 0 && twice*p.busy >= float64(len(p.nodes)) && !req.OneShard()
+	spread := twice*p.busy >= float64(len(p.nodes)) && !req.OneShard()
 	if spread || p.best > nearSlack {
 		others := &d.others
 		others.nodes = others.nodes[:0]
@@ -163,17 +149,23 @@ type pool struct {
 	inTurn   []*Node   // scratch
 }
 
-// weigh finds out what it costs to go through each node.
+// weigh finds out what sending a search through each node is expected to cost beside the search itself. Polls tell it for
+// nodes that coordinate nothing, too, so a slow one is found and found well again without a client paying. What a node
+// coordinates takes CPU from its shard queries, and has to wait for it: as far as its CPUs are busy that counts as long as
+// it may hold a shard query up. A node without statistics costs nothing extra.
 func (p *pool) weigh(few scarcity, at int64) {
 	p.ranks, p.best, p.response, p.busy = p.ranks[:0], math.Inf(1), 0, 0
 	for _, n := range p.nodes {
-		busy := n.busy(at)
-		rank := n.coordinatingRank(busy, at, few)
+		busy, rank := n.busy(at), n.overheadAt(at)+n.reach.Mean()
+		if n.unfit(few, at) {
+			rank += unfitRank
+		} else {
+			holds := n.holds(at)
+			rank += busy * max(twice*nearSlack, holds)
+			p.response = max(p.response, holds)
+		}
 		p.ranks = append(p.ranks, rank)
 		p.best, p.busy = min(p.best, rank), p.busy+busy
-		if rank < unfitRank {
-			p.response = n.holds(p.response, at)
-		}
 	}
 }
 
@@ -227,7 +219,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	}
 	p.weigh(fewLeft(nodes, t.at, p.nodes...), t.at)
 	if p.response > 0 { // of a request that goes to one node the usual one counts
-		p.response = usual(p.nodes, func(n *Node) (float64, bool) { return n.holds(0, t.at), true })
+		p.response = usual(p.nodes, func(n *Node) (float64, bool) { return n.holds(t.at), true })
 	}
 	return p.pick(t)
 }

@@ -45,8 +45,10 @@ func TestOverheadFades(t *testing.T) {
 	s, nodes := newTest(t, 1)
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
+	p := pool{nodes: nodes}
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), scarcity{}), 0.1)
+		p.weigh(scarcity{}, s.since(epoch.Add(after)))
+		require.InDelta(t, want, p.best, 0.1)
 	}
 }
 

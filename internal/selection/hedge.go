@@ -135,21 +135,18 @@ type peerAnswers struct {
 // answersSince returns what became of all data nodes since a moment.
 func (s *Selector) answersSince(since, at int64) peerAnswers {
 	p := peerAnswers{since: since}
-	var took []float64
-	for _, m := range *s.data.Load() {
+	p.median = usual(*s.data.Load(), func(n *Node) (float64, bool) {
+		ms := n.asking.took.Value()
 		switch {
-		case m.awaited(at):
+		case n.awaited(at):
 			p.owing++
-		case m.lastHeard() >= since:
-			p.heard++
-			if ms := m.asking.took.Value(); ms > 0 {
-				took = append(took, ms)
-			}
+			return 0, false
+		case n.lastHeard() < since:
+			return 0, false
 		}
-	}
-	if len(took) > 0 {
-		p.median = stats.Median(took)
-	}
+		p.heard++
+		return ms, ms > 0
+	})
 	return p
 }
 

@@ -38,9 +38,7 @@ func (d *Decision) list(req Request, near float64, t turn) {
 func (d *Decision) listShard(copies []int, near float64, t turn) {
 	may := d.eligible(copies, t.s.o.ZoneFactor)
 	if may.worst == NotExcluded {
-		if d.Reason != NoChoice {
-			d.Reason = FailOpen
-		}
+		d.Reason = FailOpen
 		for _, p := range copies {
 			d.candidates[p].Listed = true
 		}

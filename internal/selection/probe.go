@@ -46,7 +46,6 @@ type probing struct {
 	untoldAt   atomic.Int64 // ns: since when its probes tell nothing, as they are refused or there is nothing to compare them with; 0: they do
 	untoldLast atomic.Int64 // ns: when the last of these ended
 	unfit      atomic.Int32 // probes in a row that could not be sent, or went wrong through no fault of the node
-	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
@@ -95,7 +94,7 @@ func (e *entry) took(elapsed float64) float64 {
 }
 
 // refused reports whether the probe failed, and not for want of time.
-func (e *entry) refused() bool { return e.outcome.Failed && !e.void && e.outcome.Took < ProbeTimeout }
+func (e *entry) refused() bool { return !e.void && !e.outcome.Timed() }
 
 // rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {
@@ -295,11 +294,10 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		r.entries = append(r.entries, entry{node: n, via: via})
 	}
 	for _, n := range suspects {
-		n.probe.last = at
 		switch {
 		case n.health.condition() == Failing:
 			r.entries = append(r.entries, entry{node: n, via: n})
-		case n != via: // it has its turn in the next round
+		case n != via: // else there are no peers, see below
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}

@@ -150,7 +150,7 @@ func (d *Decision) suspects(t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if n.untold() && n.probe.unfit.Load() > 1 && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.untold() && n.probe.unfit.Load() > 1 { // which ends that, whether it is ejected or not
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
@@ -173,7 +173,7 @@ func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 // counts until it would have been worked off since the node was last heard of, and for no more than a search was seen to take there.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
-	if ms == 0 || n.answersPolls() {
+	if n.answersPolls() {
 		return ms
 	}
 	if heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load()); millis(time.Duration(at-heard)) > ms {
@@ -196,8 +196,7 @@ func (d *Decision) leaveToEngine(req Request) bool {
 
 // mayLeave reports whether the choice may be left to the engine at all.
 func (d *Decision) mayLeave(req Request) bool {
-	return req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
-		len(req.Avoid) == 0 && !req.Sticky
+	return req.Outliers && d.Reason != FailOpen && !d.remote && len(req.Avoid) == 0 && !req.Sticky
 }
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the

@@ -99,7 +99,7 @@ func TestSeedDiesOthersAreAsked(t *testing.T) {
 func TestStuckNodeStaysKnown(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 3)
-	w := watch(t, f, nil)
+	w := watch(t, f, impatient)
 	w.Eventually("three nodes", func() bool { s := w.Snapshot(); return s != nil && len(s.Nodes) == 3 })
 	f.On(func(n *clustertest.Node, rw http.ResponseWriter, r *http.Request) bool {
 		switch {

@@ -152,10 +152,10 @@ func TestPollStates(t *testing.T) {
 		}
 		return true
 	})
-	w := watch(t, f, nil)
+	w := watch(t, f, impatient)
 	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable, "n5": cluster.PollFailed, "n6": cluster.PollUnreachable, "n7": cluster.PollUnreachable, "n8": cluster.PollFailed} {
-		w.Eventually(id+" is "+string(want), func() bool { s, ok := w.LastStats(id); return ok && s.State == want })
-		s, _ := w.LastStats(id)
+		var s cluster.NodeStats
+		w.Eventually(id+" is "+string(want), func() (ok bool) { s, ok = w.LastStats(id); return ok && s.State == want })
 		require.Equal(t, want == cluster.PollOK, s.Err == nil)
 		require.Positive(t, s.Took)
 	}
@@ -176,7 +176,7 @@ func TestRefusedIsUnreachable(t *testing.T) {
 func TestOnePollInFlightPerNode(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 1)
-	w := watch(t, f, nil)
+	w := watch(t, f, impatient)
 	w.Eventually("measured", func() bool { _, ok := w.LastStats("n1"); return ok })
 	now, most := 0, 0
 	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {

@@ -19,7 +19,12 @@ type watcher struct {
 	*clustertest.Recorder
 }
 
-// watch starts sidestep's view of the fake with short intervals. The first node is
+// impatient has nodes that do not answer given up soon. On a busy machine those that answer are, too, now and then.
+func impatient(o *Options) {
+	o.StatsTimeout, o.PollTimeout = 300*time.Millisecond, 500*time.Millisecond
+}
+
+// watch starts sidestep's view of the fake with short intervals, and patience with its answers. The first node is
 // the seed, unless tweak says otherwise.
 func watch(t *testing.T, f *clustertest.Fake, tweak func(*Options)) *watcher {
 	t.Helper()
@@ -30,7 +35,7 @@ func watch(t *testing.T, f *clustertest.Fake, tweak func(*Options)) *watcher {
 	o := Options{
 		Seeds: []*url.URL{seed}, Client: &http.Client{Transport: transport},
 		DiscoveryInterval: 50 * time.Millisecond, PlacementInterval: 20 * time.Millisecond,
-		StatsInterval: 20 * time.Millisecond, StatsTimeout: 300 * time.Millisecond, PollTimeout: 500 * time.Millisecond,
+		StatsInterval: 20 * time.Millisecond, StatsTimeout: clustertest.Soon, PollTimeout: clustertest.Soon,
 		OnStats: func(s cluster.NodeStats) { w.OnStats(s) },
 	}
 	if tweak != nil {

@@ -56,7 +56,11 @@ func TestTheFirstPlacementIsAskedOfAnother(t *testing.T) {
 				misbehave(w, r)
 				return true
 			})
-			w := watch(t, f, nil)
+			w := watch(t, f, func(o *Options) {
+				if name == "hangs" {
+					o.PollTimeout = 2 * time.Second
+				}
+			})
 			w.Resolves("i", "", []string{"n1"})
 			require.Equal(t, 2, f.Count(wholePath))
 		})

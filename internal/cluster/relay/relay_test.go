@@ -77,7 +77,7 @@ type relaying struct {
 	server *Server
 }
 
-// start starts sidestep's view of the fake with short intervals.
+// start starts sidestep's view of the fake with short intervals, and patience with its answers.
 func start(t *testing.T, f *clustertest.Fake, tweak func(*poll.Options)) *relaying {
 	t.Helper()
 	return startProbing(t, f, nil, tweak)
@@ -93,7 +93,7 @@ func startProbing(t *testing.T, f *clustertest.Fake, prober Prober, tweak func(*
 	o := poll.Options{
 		Seeds: []*url.URL{seed}, Client: &http.Client{Transport: transport}, Registerer: w.Registry,
 		DiscoveryInterval: 50 * time.Millisecond, PlacementInterval: 20 * time.Millisecond,
-		StatsInterval: 20 * time.Millisecond, StatsTimeout: 300 * time.Millisecond, PollTimeout: 500 * time.Millisecond,
+		StatsInterval: 20 * time.Millisecond, StatsTimeout: clustertest.Soon, PollTimeout: clustertest.Soon,
 		OnStats: func(s cluster.NodeStats) { w.OnStats(s) },
 	}
 	if tweak != nil {

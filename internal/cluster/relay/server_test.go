@@ -115,8 +115,7 @@ func TestReadersAreBounded(t *testing.T) {
 			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("%d-%x", i, rand.Uint64()), []string{"n1"}))
 		}
 	})
-	// On a busy machine an answer about so many indices takes longer than the usual deadline.
-	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	w := start(t, f, nil)
 	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
 	w.server.readers = make(chan struct{}, 1)
 	w.server.patience = 2 * time.Second // a client on a busy machine begins to read in less

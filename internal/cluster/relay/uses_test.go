@@ -92,7 +92,7 @@ func TestAnIndexThatWasNotKnownIsInUse(t *testing.T) {
 		}
 		return false
 	})
-	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	w := start(t, f, nil)
 	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
 	f.Change(func() { f.Indices = append(f.Indices, clustertest.Index("new", []string{"n1"})) })
 	body, err := encodeBody([]string{"new"})

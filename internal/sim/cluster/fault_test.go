@@ -35,7 +35,7 @@ func TestPausedNodeIsSilent(t *testing.T) {
 	} {
 		ask(t, c.Nodes()[0], 200, line)
 	}
-	o := ask(t, c.Nodes()[0], 200, "GET /_nodes/stats?timeout=50ms")
+	o := ask(t, c.Nodes()[0], 200, "GET /_nodes/stats?timeout=1s")
 	require.Len(t, o.at("nodes"), 4)
 
 	time.AfterFunc(20*time.Millisecond, func() { bad.SetFault(Fault{}) })
