@@ -1,7 +1,7 @@
 // Package app builds sidestep from its configuration and owns its life cycle. Two
 // listeners exist all the time. Behind them is a pipeline (the view of the cluster, the
-// choice of copies, the data plane), which a reload replaces: as a whole, or but for the view of the cluster and what was
-// learned, if these stay as they are.
+// choice of copies, the data plane), which a reload replaces. Its monitor, the view of the cluster and what was learned,
+// stays if no key of it has changed.
 package app
 
 import (

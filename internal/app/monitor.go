@@ -20,8 +20,8 @@ import (
 	"sidestep/internal/selection"
 )
 
-// monitor is the part of a pipeline that polls the cluster, with what it has learned of that and of its nodes. Another
-// pipeline for which it would be made alike goes on with it.
+// monitor is the part of a pipeline that polls the cluster, with what it has learned of that and of its nodes. The next
+// pipeline goes on with it if that has the same needs.
 type monitor struct {
 	needs    needs
 	to       leg.Options // connections to nodes

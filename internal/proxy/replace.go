@@ -10,7 +10,7 @@ import (
 )
 
 // Replace has p go on with what another proxy with the same Selector and connections has open and knows. Requests that are
-// under way there are decided by what p is told from now on. What waits for admission there waits beside what comes here, if
+// under way there go by what p is told from now on. What waits for admission there waits beside what comes here, if
 // the options of that are the same but for modes. It is called before p is used, and needs a snapshot after it.
 func (p *Proxy) Replace(before *Proxy) {
 	p.view, p.seeds, p.probes = before.view, before.seeds, before.probes
@@ -48,7 +48,8 @@ func (a *admissions) begin(other *admissions) {
 	}
 }
 
-// KeepOutAs ejects and drains the nodes that another proxy of the same cluster ejects and drains.
+// KeepOutAs ejects and drains the nodes that another proxy ejects and drains, if it is of the same cluster. It needs a
+// snapshot before it.
 func (p *Proxy) KeepOutAs(other *Proxy) {
 	mine, theirs := p.view.Load().snapshot, other.view.Load().snapshot
 	if mine != nil && theirs != nil && mine.ClusterUUID == theirs.ClusterUUID {
