@@ -1,6 +1,7 @@
 // Package app builds sidestep from its configuration and owns its life cycle. Two
 // listeners exist all the time. Behind them is a pipeline (the view of the cluster, the
-// choice of copies, the data plane), which a reload replaces as a whole.
+// choice of copies, the data plane), which a reload replaces. Its monitor, the view of the cluster and what was learned,
+// stays if no key of it has changed.
 package app
 
 import (
@@ -67,7 +68,8 @@ type App struct {
 
 	recorder *diagnosis.Recorder
 	logs     *requestLogs
-	books    bulk.Books // of bulks; they outlive a reload
+	books    bulk.Books   // of bulks; they outlive a reload
+	held     atomic.Int64 // bytes of bodies that requests hold; it outlives a reload
 
 	requests atomic.Int64 // being served
 	delay    delay
@@ -109,7 +111,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 		Enabled: cfg.Diagnosis.Enabled, Dir: cfg.Diagnosis.Dir, MaxSize: int64(cfg.Diagnosis.MaxSize),
 		Logger: o.Logger, Registerer: o.Registry,
 	})
-	first, err := a.newPipeline(cfg)
+	first, err := a.newPipeline(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +242,7 @@ func (a *App) stop(ctx context.Context) error {
 	}
 	a.logs.close()
 	a.stopRecorder()
-	a.current.Load().stop()
+	a.current.Load().stop(nil)
 	a.tracer.Close(context.WithoutCancel(ctx))
 
 	// The admin listener is closed last, so that the drain can be observed.

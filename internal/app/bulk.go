@@ -16,11 +16,11 @@ import (
 
 // newIndices returns the reader of indices whose bulks go to one shard or that have
 // logical shards; nil if the configuration names none.
-func newIndices(b config.Bulk, p *poll.Poller) *poll.Indices[bulk.Index] {
-	if len(b.SingleShard)+len(b.RoutingSize) == 0 {
+func newIndices(n needs, p *poll.Poller) *poll.Indices[bulk.Index] {
+	if !n.indices {
 		return nil
 	}
-	return poll.NewIndices(p, poll.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0})
+	return poll.NewIndices(p, poll.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: n.aliases})
 }
 
 // parseIndex parses the engine's metadata of a name.

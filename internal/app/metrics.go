@@ -67,7 +67,7 @@ func (m *metrics) reloaded(ok bool, now time.Time) {
 }
 
 // pipelineMetrics collects the metrics of the pipeline in use. After a reload that
-// replaced it the counters begin at 0 again, which rate() understands.
+// replaced it its counters begin at 0 again, which rate() understands.
 type pipelineMetrics struct{ app *App }
 
 // Describe implements prometheus.Collector. It sends nothing: what is collected
@@ -76,5 +76,7 @@ func (pipelineMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (m pipelineMetrics) Collect(ch chan<- prometheus.Metric) {
-	m.app.current.Load().registry.Collect(ch)
+	p := m.app.current.Load()
+	p.metrics.Collect(ch)
+	p.registry.Collect(ch)
 }

@@ -102,6 +102,7 @@ func registered(t *testing.T, a *App) []described {
 	go func() {
 		defer close(descs)
 		a.options.Registry.Describe(descs)
+		a.current.Load().metrics.Describe(descs)
 		a.current.Load().registry.Describe(descs)
 	}()
 	var all []described

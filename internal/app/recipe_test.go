@@ -55,6 +55,24 @@ func TestWhatBuildsANewPipeline(t *testing.T) {
 	})
 }
 
+// Another view of the cluster is made, and what was learned forgotten, if a key changes that has to do with it.
+func TestWhatPollsTheClusterAnew(t *testing.T) {
+	anew := []string{"upstream.", "cluster.", "routing.clients", "routing.zone.", "bulk.single_shard", "bulk.routing_size"}
+	cfg := config.Default()
+	before := needsOf(cfg)
+	keys("", reflect.ValueOf(&cfg).Elem(), func(path string, key reflect.Value) {
+		was := reflect.New(key.Type()).Elem()
+		was.Set(key)
+		change(key)
+		require.Equal(t, !matchesAny(path, anew), reflect.DeepEqual(before, needsOf(cfg)), path)
+		key.Set(was)
+	})
+	cfg.Bulk.RoutingSize = []config.RoutingSize{{Index: "one", Size: 2}}
+	one := needsOf(cfg)
+	cfg.Bulk.RoutingSize = append(cfg.Bulk.RoutingSize, config.RoutingSize{Index: "another", Size: 2})
+	require.Equal(t, one, needsOf(cfg))
+}
+
 // matchesAny reports whether path is one of these, or in one that is a section.
 func matchesAny(path string, these []string) bool {
 	for _, one := range these {

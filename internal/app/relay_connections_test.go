@@ -37,7 +37,7 @@ func TestConnectionsToTheRelayAreKept(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.URLs, cfg.Cluster.Source.URL = []string{"http://127.0.0.1:9200"}, relay.URL+"/snapshot"
 	require.NoError(t, cfg.Validate())
-	o, err := relayOptions(cfg, &rotation{logger: slog.New(slog.DiscardHandler)})
+	o, err := relayOptions(needsOf(cfg), &rotation{logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(o.Client.CloseIdleConnections)
 	for range 5 {

@@ -26,9 +26,9 @@ func (a *App) ReloadConfig() error {
 }
 
 // Reload applies cfg without dropping a request. On error nothing changes. The listeners
-// and a few other keys cannot change: the error names them. A pipeline for a new upstream
-// is used once it is ready. One that does not become ready is used only if the old one is
-// not ready either.
+// and a few other keys cannot change: the error names them. What polls the cluster goes on if cfg
+// asks for the same. If not, a pipeline that polls it anew is used once it is ready. One that does
+// not become ready is used only if the old one is not ready either.
 func (a *App) Reload(cfg config.Config) error {
 	return a.reloadFrom(func() (config.Config, error) { return cfg, nil })
 }
@@ -87,7 +87,7 @@ func (a *App) reload(cfg config.Config) error {
 	next, err := a.replacement(cfg)
 	if err == nil {
 		if err = a.useTracing(cfg); err != nil && next != nil {
-			next.stop()
+			next.stop(a.current.Load())
 		}
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *App) reload(cfg config.Config) error {
 	a.logs.use(cfg.Logs, logs)
 	a.access.Store(access)
 	if old := a.swap(cfg, next); old != nil {
-		old.stop()
+		old.stop(next)
 	}
 	a.cfg = cfg
 	return nil
@@ -130,16 +130,16 @@ func needRestart(before, after config.Config) []*config.Problem {
 	return problems
 }
 
-// replacement returns the pipeline for cfg, started and ready; nil if the current one
-// already is what cfg asks for.
+// replacement returns the pipeline for cfg, started and ready unless it goes on with the monitor of the current one; nil if
+// that already is what cfg asks for.
 func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	current := a.current.Load()
 	if reflect.DeepEqual(recipeOf(cfg), current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
-	next, err := a.newPipeline(cfg)
-	if err != nil {
-		return nil, err
+	next, err := a.newPipeline(cfg, current.monitor)
+	if err != nil || next.monitor == current.monitor {
+		return next, err
 	}
 	next.start(context.Background())
 	// Two rounds of polls: one to find the nodes, one to measure them. A relay that is silent comes before them.
@@ -160,7 +160,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		case <-patience.C:
 			err = fmt.Errorf("the cluster does not answer with the new configuration, so the old one is kept, with what it knows; reload again when it does: %w", next.poller.Ready())
 		}
-		next.stop()
+		next.stop(current)
 		return nil, err
 	}
 	return next, nil
@@ -183,8 +183,13 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	if cfg.Admission.Mode != a.cfg.Admission.Mode || admits == admission.Target && cfg.Admission.TargetResponseTime == 0 {
 		admits = admission.Mode(cfg.Admission.Mode)
 	}
-	if next == nil {
+	switch {
+	case next == nil:
 		next = current
+	case next.monitor == current.monitor:
+		next.goOn(current)
+	default:
+		next.proxy.KeepOutAs(current.proxy)
 	}
 	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks), next.proxy.SetAdmissionMode(admits)); err != nil {
 		a.logger.Error("cannot set the modes of routing, bulks and admission", "err", err) // validated: cannot happen
@@ -192,7 +197,6 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	if next == current {
 		return nil
 	}
-	next.proxy.DrainAs(current.proxy)
 	a.use(next)
 	return current
 }

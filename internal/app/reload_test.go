@@ -219,7 +219,8 @@ func TestReloadFromOneDeadUpstreamToAnother(t *testing.T) {
 	s.awaitReady()
 }
 
-// While the cluster is away a new pipeline would know nothing of it: the old one stays, with what it knows.
+// While the cluster is away another view of it would tell nothing: the old one stays, with what it knows. Settings that have
+// nothing to do with that are in force at once.
 func TestReloadWhileTheClusterIsAway(t *testing.T) {
 	u := newUpstream(t)
 	cfg := settings(u.URL)
@@ -227,9 +228,13 @@ func TestReloadWhileTheClusterIsAway(t *testing.T) {
 	s := startReady(t, cfg, nil)
 	u.Close()
 	changed := cfg
-	changed.Limits.HeldBody = 1
+	changed.Cluster.StatsTimeout *= 2
 	require.ErrorContains(t, s.Reload(changed), "the cluster does not answer")
 	require.NoError(t, s.Ready())
+	cfg.Admission.Mode, cfg.Admission.Max = "observe", 5
+	require.NoError(t, s.Reload(cfg))
+	require.NoError(t, s.Ready())
+	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/admission")).body)
 }
 
 func TestReloadWithoutASource(t *testing.T) {

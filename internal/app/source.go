@@ -9,13 +9,13 @@ import (
 
 // relayOptions returns where the view of the cluster is read; the URL is nil if the
 // configuration names no relay.
-func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
-	source := cfg.Cluster.Source
+func relayOptions(n needs, files *rotation) (relay.Options, error) {
+	source := n.cluster.Source
 	o := relay.Options{URL: source.Parsed(), Silence: source.Silence}
 	if o.URL == nil {
 		return o, nil
 	}
-	to, err := connections("cluster.source.tls", source.TLS, cfg.Upstream, files)
+	to, err := connections("cluster.source.tls", source.TLS, n.upstream, files)
 	if err != nil {
 		return o, err
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -79,8 +80,9 @@ type admissions struct {
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
-	timer   *time.Timer    // calls turn
-	queues  map[string]int // by id of the node: what the queue of its search pool holds; 0: not known
+	timer   *time.Timer                  // calls turn
+	queues  map[string]int               // by id of the node: what the queue of its search pool holds; 0: not known
+	polls   map[string]cluster.NodeStats // by id of the node: the last that it answered
 }
 
 // newWriteAdmissions returns the admission of writes.
@@ -104,7 +106,7 @@ func newSearchAdmissions(o Admission) *admissions {
 
 // newAdmissions returns an admission by these classes, the last of which has no conditions.
 func newAdmissions(o admission.Options, classes []AdmissionClass) *admissions {
-	a := &admissions{}
+	a := &admissions{polls: map[string]cluster.NodeStats{}}
 	for _, k := range classes {
 		ready := admissionClass{AdmissionClass: k}
 		if k.Index != "" {
@@ -249,6 +251,7 @@ func (a *admissions) update(s *cluster.Snapshot) {
 	}
 	a.do(func(now time.Time) []*admission.Ticket {
 		a.queues = queues
+		maps.DeleteFunc(a.polls, func(id string, _ cluster.NodeStats) bool { _, there := queues[id]; return !there })
 		a.control.Update(ids)
 		return a.control.Turn(now)
 	})
@@ -272,6 +275,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 	p.Stalled = st.Throttled
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.polls[st.Node] = st
 	if !a.writes {
 		p.QueueSize = int64(a.queues[st.Node])
 	}

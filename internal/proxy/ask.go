@@ -19,7 +19,7 @@ const (
 // ask has the nodes that a late search waits for asked whether they answer at all, if the
 // budget allows it. Nodes behind one address cannot be asked.
 func (p *Proxy) ask(d *selection.Decision, now time.Time) {
-	if p.o.Probes == nil || !p.probes.sending.Load() || len(d.Nodes) == 0 || p.view.Load().upstream(d.Nodes[0]) == nil {
+	if p.o.Probes == nil || p.probes.senders.Load() == 0 || len(d.Nodes) == 0 || p.view.Load().upstream(d.Nodes[0]) == nil {
 		return
 	}
 	for _, a := range attempt.ToAsk(p.hedges, func() []selection.Asking { return p.o.Selector.Ask(nil, d, now) }) {

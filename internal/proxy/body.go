@@ -135,8 +135,8 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 // reserve takes n bytes of the total that may be held. It reports whether that was
 // possible.
 func (x *exchange) reserve(n int64) bool {
-	if x.p.held.Add(n) > x.p.o.MaxHeldBodies {
-		x.p.held.Add(-n)
+	if x.p.o.Held.Add(n) > x.p.o.MaxHeldBodies {
+		x.p.o.Held.Add(-n)
 		return false
 	}
 	x.held += n

@@ -53,7 +53,7 @@ func TestTheAnswerToARepeatedBulkIsReadInAnyCase(t *testing.T) {
 	resp, _ := h.do("POST", "/idx/_bulk", strings.Repeat("{\"index\":{}}\n{}\n", 200), "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, s.stored(), 200)
-	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 }
 
 // Logstash and Beats ask for no more than errors and the status of each operation.
@@ -112,7 +112,7 @@ func TestAnAnswerThatCannotBeHeldPasses(t *testing.T) {
 		_, text := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
 		require.Equal(t, 200, strings.Count(text, fmt.Sprintf(`"status":%d`, status)), room)
 	}
-	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 }
 
 // A shard that refuses what it is sent is quick at that, also where the items cannot be counted.

@@ -72,7 +72,7 @@ func TestBulksThatStream(t *testing.T) {
 			}
 			var held atomic.Int64
 			b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-				held.Store(b.proxy.held.Load())
+				held.Store(b.proxy.o.Held.Load())
 				stored(node, w, r)
 			}
 			resp, _ := b.send(strings.NewReader(c.body), length, c.headers...)
@@ -89,7 +89,7 @@ func TestBulksThatStream(t *testing.T) {
 			require.EqualValues(t, strings.Count(c.body, "\n")/2, b.standings()[shard].Documents)
 			require.Equal(t, 1, tallied(b.proxy.metrics.bulk.bulks, bulkOneShard))
 			require.Equal(t, 5, tallied(b.proxy.metrics.bulk.items, itemOK))
-			require.Eventually(t, func() bool { return b.proxy.held.Load() == 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return b.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 		})
 	}
 }

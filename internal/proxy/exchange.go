@@ -143,7 +143,7 @@ func (x *exchange) release() {
 	if x.refs.Add(-1) > 0 {
 		return
 	}
-	x.p.held.Add(-x.held)
+	x.p.o.Held.Add(-x.held)
 	if x.first != nil && !slices.Contains(x.tries, x.first) {
 		x.first.release()
 	}

@@ -363,7 +363,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 				require.Contains(t, string(body), "limits.body_timeout")
 				_, err = r.ReadByte()
 				require.ErrorIs(t, err, io.EOF, "the connection is closed")
-				require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 				for _, n := range h.proxy.Nodes() {
 					require.NotEqual(t, selection.Unreachable.String(), n.State)
 				}
@@ -401,8 +401,8 @@ func TestHeldBodiesAreBoundedInTotal(t *testing.T) {
 	c := h.open("/idx/_search", 60_000)
 	_, err := io.WriteString(c, strings.Repeat(" ", 40_000))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return h.proxy.held.Load() > 40_000 }, patience, time.Millisecond)
-	require.LessOrEqual(t, h.proxy.held.Load(), int64(64<<10))
+	require.Eventually(t, func() bool { return h.proxy.o.Held.Load() > 40_000 }, patience, time.Millisecond)
+	require.LessOrEqual(t, h.proxy.o.Held.Load(), int64(64<<10))
 
 	h.do("POST", "/idx/_search", "{}")
 	h.do("POST", "/idx/_count", `{"a":"`+strings.Repeat("x", 30_000)+`"}`)
@@ -416,7 +416,7 @@ func TestHeldBodiesAreBoundedInTotal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 }
 
 // A client that reads nothing is let go, also if nothing but the head of its answer is to be read.

@@ -194,7 +194,7 @@ func (t *try) beyondRoom(times int64, least int) func(prefix []byte, _ bool) (st
 		}
 		taken += more
 		if len(prefix) <= least || x.bulk.repeats() && x.bulk.again.create { // the latter as what is stored must not be sent again; bodies are refused meanwhile
-			x.p.held.Add(more)
+			x.p.o.Held.Add(more)
 			x.held += more
 			return false
 		}

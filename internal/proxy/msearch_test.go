@@ -356,7 +356,7 @@ func TestAnswersToMultiSearchesAreHeldWithinBounds(t *testing.T) {
 	require.True(t, strings.HasSuffix(string(text), `"},`+complete+`]}`))
 	require.Contains(t, h.seen()[0].body, "_prefer_nodes:")
 	require.NoError(t, resp.Body.Close())
-	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 }
 
 // A gateway before the nodes may use a coding that the engines would not. By the second answer that is known: what has to be

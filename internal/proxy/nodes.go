@@ -69,13 +69,3 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 	p.o.Selector.Leave(found, time.Now().Add(length))
 	return nil
 }
-
-// DrainAs drains the nodes that another proxy of the same cluster drains.
-func (p *Proxy) DrainAs(other *Proxy) {
-	now := time.Now()
-	for _, n := range other.view.Load().nodes {
-		if until := other.o.Selector.DrainedUntil(n, now); !until.IsZero() {
-			_ = p.Drain(n.ID, until.Sub(now)) // it may be another cluster's
-		}
-	}
-}

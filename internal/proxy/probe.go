@@ -44,13 +44,13 @@ const (
 	probeUnfit    = "unfit"
 )
 
-// probes is the state of the prober.
+// probes is the state of the prober. A proxy and the one that replaces it have it in common.
 type probes struct {
 	recent recentPlans
 	turn   atomic.Uint64
 	asks   chan selection.Asking // to be asked at once whether they answer
-	// sending: probes are sent, and asks are read.
-	sending atomic.Bool
+	// senders is how many send probes and read asks: two for a moment when a proxy is replaced.
+	senders atomic.Int32
 	// refusedUntil is when probes may be sent again; nil: they may. Those of hidden indices may when hiddenUntil is over, too.
 	refusedUntil, hiddenUntil atomic.Pointer[time.Time]
 	refused                   atomic.Bool // the last answer was a refusal
@@ -81,8 +81,8 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	p.probes.sending.Store(true)
-	defer p.probes.sending.Store(false)
+	p.probes.senders.Add(1)
+	defer p.probes.senders.Add(-1)
 	free := make(chan struct{}, maxProbes)
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -193,7 +193,7 @@ func probeURL(base *url.URL, shard cluster.ShardName, node string) string {
 }
 
 // exchangeBurst sends the searches of a probe at once and returns the worst outcome: a
-// failure, else the slowest answer, else an inconclusive one.
+// failure, else the slowest answer, else an inconclusive one. Of those that ctx cuts off the answers that came tell nothing.
 func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selection.Probe, shard cluster.ShardName) selection.ProbeOutcome {
 	outcomes := make(chan selection.ProbeOutcome, max(1, probe.Burst))
 	for range cap(outcomes) {
@@ -204,6 +204,9 @@ func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selectio
 		if o := <-outcomes; worse(o, worst) {
 			worst = o
 		}
+	}
+	if ctx.Err() != nil {
+		return inconclusive("stopped")
 	}
 	return worst
 }

@@ -89,6 +89,8 @@ type Options struct {
 	// MaxHeldBody bounds the bytes held of a request body for further attempts, and
 	// MaxHeldBodies the bytes held of all bodies together.
 	MaxHeldBody, MaxHeldBodies int64
+	// Held counts the bytes of bodies that are held, by all proxies that are given it; nil: by this one.
+	Held *atomic.Int64
 	// BodyTimeout is how long a client may send nothing of a body, WriteTimeout how long
 	// it may read nothing of an answer; 0: without limit.
 	BodyTimeout, WriteTimeout time.Duration
@@ -121,20 +123,18 @@ type Proxy struct {
 	o        Options
 	mode     atomic.Value // Mode
 	bulkMode atomic.Value // Mode
-	view     atomic.Pointer[view]
-	viewMu   sync.Mutex // serialises UseSnapshot and Close
+	view     *views
 	seeds    []*upstream
 	metrics  *metrics
 	hedges   *attempt.Hedges
-	probes   probes
-	held     atomic.Int64 // bytes of bodies held
+	probes   *probes
 	// The budgets of repetitions, of searches and of other requests.
 	searchBudget, otherBudget attempt.Budget
 
 	affinity  affinity
 	admission *admissions
 	writes    *admissions // admission of writes
-	// zoneMissing says that no node is in sidestep's own zone; guarded by viewMu.
+	// zoneMissing says that no node is in sidestep's own zone; guarded by view.mu.
 	zoneMissing bool
 	suspended   suspension
 	// complaints limits log lines while the cluster is down.
@@ -158,11 +158,11 @@ func New(o Options) (*Proxy, error) {
 		return nil, fmt.Errorf("no upstream given")
 	}
 	o.Bulk.Books = cmp.Or(o.Bulk.Books, &bulk.Books{})
+	o.Held = cmp.Or(o.Held, new(atomic.Int64))
 	p := &Proxy{
-		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
+		o: o, view: &views{}, probes: &probes{asks: make(chan selection.Asking, maxAsks)}, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
 		admission: newSearchAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
 	}
-	p.probes.asks = make(chan selection.Asking, maxAsks)
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
@@ -209,8 +209,8 @@ func setMode(mode *atomic.Value, m Mode) error {
 
 // Close closes idle upstream connections. Requests in flight continue.
 func (p *Proxy) Close() {
-	p.viewMu.Lock()
-	defer p.viewMu.Unlock()
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
 	for _, u := range p.seeds {
 		u.leg.Close()
 	}
@@ -223,8 +223,8 @@ func (p *Proxy) Close() {
 
 // UseSnapshot makes the proxy use s from the next request on.
 func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
-	p.viewMu.Lock()
-	defer p.viewMu.Unlock()
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
 	p.view.Store(newView(s, p.view.Load(), p.o, time.Now()))
 	p.admission.update(s)
 	p.writes.update(s)

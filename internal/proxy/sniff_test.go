@@ -124,7 +124,7 @@ func TestListsOfNodesAreHeldWithinBounds(t *testing.T) {
 		h.answer = respond(http.StatusOK, list)
 		_, body := h.do("GET", "/_nodes/http", "")
 		require.Equal(t, result == sniffPassed, body == list)
-		require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return h.proxy.o.Held.Load() == 0 }, patience, time.Millisecond)
 	}
 	require.Equal(t, []int{2, 1}, []int{h.sniffs(sniffRewritten), h.sniffs(sniffPassed)})
 }

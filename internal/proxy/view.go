@@ -4,6 +4,8 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"sidestep/internal/cluster"
@@ -24,6 +26,14 @@ type view struct {
 	spare []*selection.Node
 	// longestBody is how many bytes of a body each node takes.
 	longestBody int64
+	// coordinatingOnly is Options.CoordinatingOnly of the proxy that made it.
+	coordinatingOnly bool
+}
+
+// views holds the view in use. A proxy and the one that replaces it have it in common.
+type views struct {
+	atomic.Pointer[view]
+	mu sync.Mutex // serialises UseSnapshot and Close
 }
 
 // usualLongestBody is what the engines take of a body by default (http.max_content_length).
@@ -31,7 +41,7 @@ const usualLongestBody = 100 << 20
 
 // newView makes the view of s. It keeps statistics and connections of the view before.
 func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view {
-	if before.snapshot != nil && slices.Equal(before.snapshot.Nodes, s.Nodes) {
+	if before.snapshot != nil && before.coordinatingOnly == o.CoordinatingOnly && slices.Equal(before.snapshot.Nodes, s.Nodes) {
 		same := *before // most snapshots only confirm the placement
 		same.snapshot = s
 		return &same
@@ -45,7 +55,8 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		nodes:     o.Selector.Update(infos, now),
 		upstreams: make([]*upstream, len(s.Nodes)),
 
-		longestBody: longestBody(s.Nodes),
+		longestBody:      longestBody(s.Nodes),
+		coordinatingOnly: o.CoordinatingOnly,
 	}
 	for i, n := range s.Nodes {
 		if n.URL == nil {

@@ -37,3 +37,21 @@ func (n *Node) polledAs(state State) {
 
 // leaves reports whether n is about to leave.
 func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
+
+// KeepOutAs ejects the nodes that another selector of the same cluster ejects, until probes speak for them, and drains those
+// that it drains.
+func (s *Selector) KeepOutAs(other *Selector, now time.Time) {
+	known := *other.known.Load()
+	for _, n := range *s.known.Load() {
+		m := known[n.ID]
+		if m == nil {
+			continue
+		}
+		if c := m.health.condition(); c == Slow || c == Failing {
+			s.eject(n, c, s.since(now), *m.health.why.Load())
+		}
+		if until := other.DrainedUntil(m, now); !until.IsZero() {
+			s.Leave(n, until)
+		}
+	}
+}

@@ -142,3 +142,19 @@ func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
 	require.Equal(t, NoOutlier, decide(s, nodes, 3*time.Second).Reason)
 	require.Empty(t, s.Figures(nodes[1], at(3*time.Second)).Leaving)
 }
+
+// Another selector of the same cluster, as after a reload, keeps out what this one keeps out, and drains what is drained here.
+func TestWhatIsKeptOutStaysOutForAnotherSelector(t *testing.T) {
+	before, old := newTest(t, 5)
+	before.eject(old[1], Failing, int64(time.Second), "failed searches")
+	before.Leave(old[2], at(time.Minute))
+	s, nodes := newTest(t, 5)
+	s.KeepOutAs(before, at(2*time.Second))
+	require.Equal(t, states(old), states(nodes))
+	require.Equal(t, Failing, nodes[1].State())
+	require.Equal(t, at(time.Minute), s.DrainedUntil(nodes[2], at(2*time.Second)).UTC())
+
+	other := New(Options{Epoch: epoch})
+	other.KeepOutAs(before, at(2*time.Second))
+	require.Empty(t, *other.known.Load())
+}

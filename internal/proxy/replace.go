@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"sidestep/internal/admission"
+)
+
+// Replace has p go on with what another proxy with the same Selector and connections has open and knows. Requests that are
+// under way there go by what p is told from now on. What waits for admission there waits beside what comes here, if
+// the options of that are the same but for modes. It is called before p is used, and needs a snapshot after it.
+func (p *Proxy) Replace(before *Proxy) {
+	p.view, p.seeds, p.probes = before.view, before.seeds, before.probes
+	if p.o.HedgeBudget == before.o.HedgeBudget {
+		p.hedges = before.hedges
+	}
+	mine, theirs := p.o.Admission, before.o.Admission
+	mine.Writes.Mode = theirs.Writes.Mode
+	if reflect.DeepEqual(mine.Writes, theirs.Writes) {
+		before.writes.own.Store(p.writes.own.Load())
+		p.writes = before.writes
+	} else {
+		p.writes.begin(before.writes)
+	}
+	mine.Mode, mine.Writes = theirs.Mode, theirs.Writes
+	if reflect.DeepEqual(mine, theirs) {
+		p.admission = before.admission
+	} else {
+		p.admission.begin(before.admission)
+	}
+}
+
+// begin has a know of each node the poll that another admission knows: until the next one everything would be admitted.
+func (a *admissions) begin(other *admissions) {
+	other.mu.Lock()
+	polls, queues := maps.Clone(other.polls), other.queues
+	other.mu.Unlock()
+	a.do(func(time.Time) []*admission.Ticket {
+		a.queues = queues
+		a.control.Update(slices.Collect(maps.Keys(polls)))
+		return nil
+	})
+	for _, st := range polls {
+		a.observe(st)
+	}
+}
+
+// KeepOutAs ejects and drains the nodes that another proxy ejects and drains, if it is of the same cluster. It needs a
+// snapshot before it.
+func (p *Proxy) KeepOutAs(other *Proxy) {
+	mine, theirs := p.view.Load().snapshot, other.view.Load().snapshot
+	if mine != nil && theirs != nil && mine.ClusterUUID == theirs.ClusterUUID {
+		p.o.Selector.KeepOutAs(other.o.Selector, time.Now())
+	}
+}
