@@ -145,7 +145,7 @@ func (x *exchange) reusable() bool {
 		return false
 	}
 	if x.written != nil {
-		patience := time.NewTimer(writerPatience)
+		patience := time.NewTimer(c.pool.writerPatience)
 		defer patience.Stop()
 		select {
 		case <-x.written:

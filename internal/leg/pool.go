@@ -53,6 +53,9 @@ const (
 type Pool struct {
 	o       Options
 	maxHead int64
+
+	writerPatience time.Duration // the constant of this name, but in tests
+
 	readers sync.Pool // *bufio.Reader
 	buffers sync.Pool // *[]byte, a head with a small body behind it
 
@@ -80,6 +83,9 @@ func New(o Options) *Pool {
 	return &Pool{
 		o:       o,
 		maxHead: longestHead,
+
+		writerPatience: writerPatience,
+
 		spares:  map[*wait]struct{}{},
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},

@@ -58,6 +58,7 @@ func TestStreams(t *testing.T) {
 							}
 						})
 						p := n.pool(nil)
+						p.writerPatience = patience // the answer may come before an empty body was written
 						for range 2 {
 							length := int64(-1)
 							if sized {

@@ -100,6 +100,16 @@ func (f *endpoints) candidates(first *url.URL) []*url.URL {
 	return all
 }
 
+// other returns the address to ask first when that of u has been asked; nil if there is no other.
+func (f *endpoints) other(u *url.URL) *url.URL {
+	for _, other := range f.candidates(nil) {
+		if other.Host != u.Host {
+			return other
+		}
+	}
+	return nil
+}
+
 func rotate(addresses []*url.URL, by int) {
 	if n := len(addresses); n > 1 {
 		copy(addresses, slices.Concat(addresses[by%n:], addresses[:by%n]))

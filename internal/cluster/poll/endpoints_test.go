@@ -50,3 +50,16 @@ func TestWhoIsAskedFirst(t *testing.T) {
 	require.Equal(t, "n1:9200", asked[3].Host)
 	require.Len(t, f.candidates(&url.URL{Scheme: "http", Host: "left:9200"}), 4)
 }
+
+// Where one address is behind, whatever is asked in between, another one is asked next.
+func TestAnotherAddressIsAsked(t *testing.T) {
+	t.Parallel()
+	one, two := &url.URL{Scheme: "http", Host: "n1:9200"}, &url.URL{Scheme: "http", Host: "n2:9200"}
+	f := newEndpoints(nil, []*url.URL{one, two})
+	for range 3 {
+		require.Equal(t, two, f.other(one))
+		require.Equal(t, one, f.other(two))
+		f.candidates(nil)
+	}
+	require.Nil(t, newEndpoints(nil, []*url.URL{one}).other(one))
+}

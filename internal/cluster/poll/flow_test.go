@@ -344,6 +344,10 @@ func TestStaticDiscoveryBesideANodeThatIsCutOff(t *testing.T) {
 	f.Unlock()
 	f.Change(func() {})
 	w.Eventually("the version moved", func() bool { return w.Snapshot().Version == currentVersion(f) })
+	first := f.Nodes[0].Server.Listener.Addr().String()
+	w.Eventually("n1 has told it", func() bool { u := w.newest.Load(); return u != nil && u.Host == first })
+	since := time.Now() // a poll that is under way may be one through n2
+	w.Eventually("the next poll", func() bool { s, _ := w.LastStats("n1"); return s.At.Add(-s.Took).After(since) })
 	var asked atomic.Int64
 	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/_nodes/stats/") {

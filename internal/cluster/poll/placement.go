@@ -113,7 +113,7 @@ func (p *placer) refuse(err error) {
 
 // check reads the version and fetches what is out of date.
 func (p *placer) check(ctx context.Context, force bool) error {
-	v, err := p.readVersion(ctx)
+	v, err := p.readVersion(ctx, nil)
 	if err != nil {
 		if stateOf(err) != StateUnauthorized {
 			hint(p.poller.rediscover) // it tells which nodes are still there
@@ -123,7 +123,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	known := p.poller.Snapshot()
 	behind := func() bool { return known.HasPlacement() && v.Version < known.Version }
 	if behind() { // a manager applies a state last, after up to 30 s if a node does not
-		if other, err := p.readVersion(ctx); err == nil && other.Version > v.Version {
+		if other, err := p.readVersion(ctx, p.poller.endpoints.other(v.from)); err == nil && other.Version > v.Version {
 			v = other
 		}
 	}
@@ -161,11 +161,11 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	return err
 }
 
-// readVersion asks a node of the known cluster which version of the cluster state it has. What has not joined one names
-// none, and behind one of the addresses may be another cluster.
-func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
+// readVersion asks a node of the known cluster which version of the cluster state it has, first the one at this address,
+// if any. What has not joined a cluster names none, and behind one of the addresses may be another cluster.
+func (p *placer) readVersion(ctx context.Context, first *url.URL) (v stateVersion, err error) {
 	known, asOf := p.poller.Snapshot(), time.Now()
-	v.from, err = p.poller.endpoints.askFirst(ctx, nil, Query{
+	v.from, err = p.poller.endpoints.askFirst(ctx, first, Query{
 		Kind: kindVersion, Path: versionPath(known.Engine), Deadline: min(localDeadline, p.poller.o.PollTimeout),
 		Decode: func(r io.Reader) error {
 			v = stateVersion{asOf: asOf}
