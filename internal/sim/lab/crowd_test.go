@@ -85,3 +85,21 @@ func TestProbesOfManySidecars(t *testing.T) {
 		})
 	}
 }
+
+// A hundred sidecars of which each sees a search or two in a second, of one shard each, find the slow node of it later than one that sees
+// all, but still gain much of what there is to gain.
+func TestSearchesOfOneShardThroughManySidecars(t *testing.T) {
+	sc, err := choose([]string{"one_shard_3_copies"})
+	require.NoError(t, err)
+	p99 := func(policy string, sidecars int) float64 {
+		list, err := pick([]string{policy})
+		require.NoError(t, err)
+		sc := sc[0]
+		sc.sidecars = sidecars
+		return newWorld(&sc, list[0], 1).run().numbers().P99
+	}
+	one, many, engine := p99(own, 1), p99(own, 100), p99("ars", 100)
+	t.Logf("p99 through one %.0f ms, through a hundred %.0f ms; the engine's, which its nodes choose, with as many clients %.0f ms", one, many, engine)
+	require.LessOrEqual(t, many, 2.5*one)
+	require.LessOrEqual(t, many, 0.75*engine)
+}
