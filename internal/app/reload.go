@@ -194,8 +194,11 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks), next.proxy.SetAdmissionMode(admits)); err != nil {
 		a.logger.Error("cannot set the modes of routing, bulks and admission", "err", err) // validated: cannot happen
 	}
-	if next == current {
+	switch {
+	case next == current:
 		return nil
+	case next.monitor == current.monitor:
+		next.proxy.BeginWith(current.proxy)
 	}
 	a.use(next)
 	return current

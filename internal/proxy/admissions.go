@@ -275,6 +275,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 	p.Stalled = st.Throttled
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	st.Coordinated = nil // it may be large, and is not needed
 	a.polls[st.Node] = st
 	if !a.writes {
 		p.QueueSize = int64(a.queues[st.Node])

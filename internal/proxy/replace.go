@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidestep/internal/admission"
+	"sidestep/internal/cluster"
 )
 
 // Replace has p go on with what another proxy with the same Selector and connections has open and knows. Requests that are
@@ -22,19 +23,24 @@ func (p *Proxy) Replace(before *Proxy) {
 	if reflect.DeepEqual(mine.Writes, theirs.Writes) {
 		before.writes.own.Store(p.writes.own.Load())
 		p.writes = before.writes
-	} else {
-		p.writes.begin(before.writes)
 	}
 	mine.Mode, mine.Writes = theirs.Mode, theirs.Writes
 	if reflect.DeepEqual(mine, theirs) {
 		p.admission = before.admission
-	} else {
-		p.admission.begin(before.admission)
 	}
 }
 
-// begin has a know of each node the poll that another admission knows: until the next one everything would be admitted.
+// BeginWith has admissions that p does not share with the proxy that it has replaced begin with the last polls that are known
+// there: until the next ones everything would be admitted. It is called once the modes of p are set.
+func (p *Proxy) BeginWith(before *Proxy) {
+	p.admission.begin(before.admission)
+	p.writes.begin(before.writes)
+}
+
 func (a *admissions) begin(other *admissions) {
+	if a == other {
+		return
+	}
 	other.mu.Lock()
 	polls, queues := maps.Clone(other.polls), other.queues
 	other.mu.Unlock()
@@ -44,8 +50,17 @@ func (a *admissions) begin(other *admissions) {
 		return nil
 	})
 	for _, st := range polls {
-		a.observe(st)
+		if !a.polledSince(st) {
+			a.observe(st)
+		}
 	}
+}
+
+// polledSince reports whether a later poll of the node is known.
+func (a *admissions) polledSince(st cluster.NodeStats) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.polls[st.Node].At.After(st.At)
 }
 
 // KeepOutAs ejects and drains the nodes that another proxy ejects and drains, if it is of the same cluster. It needs a

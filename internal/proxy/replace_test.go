@@ -32,6 +32,8 @@ func (c *gatedNodes) replace(change func(*Options)) (before *Proxy) {
 	require.NoError(c.t, err)
 	next.Replace(before)
 	next.UseSnapshot(before.view.Load().snapshot)
+	require.NoError(c.t, next.SetAdmissionMode(before.OwnAdmissionMode()))
+	next.BeginWith(before)
 	c.t.Cleanup(c.front.Close)
 	c.proxy, c.front = next, httptest.NewServer(next)
 	return before
@@ -77,7 +79,10 @@ func TestConnectionsOutliveAProxy(t *testing.T) {
 func TestAnAdmissionOfItsOwnBeginsWithTheLastPolls(t *testing.T) {
 	c := startGated(t, 10, nil)
 	c.polledWrites()
-	before := c.replace(func(o *Options) { o.Admission.Queue.Length, o.Admission.Writes.Min = 20, 2 })
+	before := c.replace(func(o *Options) { // admission was switched on by hand
+		o.Admission.Queue.Length, o.Admission.Writes.Min = 20, 2
+		o.Admission.Mode, o.Admission.Writes.Mode = admission.Off, admission.Off
+	})
 	require.NotSame(t, before.admission, c.proxy.admission)
 	require.NotSame(t, before.writes, c.proxy.writes)
 	require.Len(t, c.proxy.writes.polls, 1)
