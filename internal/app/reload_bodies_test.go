@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,10 +24,11 @@ func TestBodiesOfBeforeAReloadCount(t *testing.T) {
 	_, err = io.WriteString(early, "POST /logs/_search HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 65500\r\n\r\n"+strings.Repeat(" ", 65_000))
 	require.NoError(t, err)
 	full := func() bool { // whatever of those before is still held is little
-		got, err := ask(t, s.client, "POST "+s.dataURL("/logs/_search"), `{"size":1}`+strings.Repeat(" ", 1000), "X-Sidestep-Explain", "1")
-		return assertServed(t, got, err) && strings.Contains(got.header.Get("X-Sidestep-Decision"), "held_bodies_full")
+		reason, got := s.post("/logs/_search", `{"size":1}`+strings.Repeat(" ", 1000))
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		return reason == "held_bodies_full"
 	}
-	require.Eventually(t, full, patience, time.Millisecond)
+	s.eventually(full, "the early body is held")
 	cfg.Limits.BodyTimeout++
 	require.NoError(t, s.Reload(cfg))
 	require.True(t, full(), "the cluster is polled as before")
@@ -37,6 +37,6 @@ func TestBodiesOfBeforeAReloadCount(t *testing.T) {
 	require.True(t, full(), "it is polled anew")
 
 	require.NoError(t, early.Close())
-	require.Eventually(t, func() bool { return !full() }, patience, time.Millisecond)
+	s.eventually(func() bool { return !full() }, "it is held no more")
 	require.Equal(t, http.StatusOK, s.get(s.dataURL("/logs/_search")).status)
 }

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 	"testing"
@@ -12,19 +11,6 @@ import (
 	"sidestep/internal/config"
 	simcluster "sidestep/internal/sim/cluster"
 )
-
-// state returns the state of a node as /nodes tells it.
-func (s *sidestep) state(node string) string {
-	s.t.Helper()
-	var nodes []struct{ Name, State string }
-	require.NoError(s.t, json.Unmarshal([]byte(s.get(s.adminURL("/nodes")).body), &nodes))
-	for _, n := range nodes {
-		if n.Name == node {
-			return n.State
-		}
-	}
-	return ""
-}
 
 // startFailing starts sidestep before a cluster of which one node fails, and is ejected. Copies by a wildcard are known.
 func startFailing(t *testing.T) (c *simcluster.Cluster, s *sidestep, cfg config.Config, failing string) {
@@ -40,10 +26,10 @@ func startFailing(t *testing.T) (c *simcluster.Cluster, s *sidestep, cfg config.
 	s = startReady(t, cfg, nil)
 	node := c.Nodes()[1]
 	node.SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
-	require.Eventually(t, func() bool {
+	s.eventually(func() bool {
 		s.get(s.dataURL("/lo*/_search"))
-		return s.state(node.Name()) == "failing" && shardsOf(t, s, "lo*") == 4
-	}, patience, 5*time.Millisecond)
+		return s.stateOf(node.Name()) == "failing" && shardsOf(t, s, "lo*") == 4
+	}, "the node that fails is ejected")
 	return c, s, cfg, node.Name()
 }
 
@@ -54,12 +40,12 @@ func TestAReloadKeepsWhatWasLearned(t *testing.T) {
 	cfg.Explain.Header, cfg.Limits.HeldBody, cfg.Admission.Max = "off", 1000, 100
 	cfg.Routing.CoordinatingOnly, cfg.Routing.HedgeBudget = true, 0.1
 	require.NoError(t, s.Reload(cfg))
-	require.Equal(t, "failing", s.state(failing))
+	require.Equal(t, "failing", s.stateOf(failing))
 	require.Equal(t, 4, shardsOf(t, s, "lo*"))
 	require.Empty(t, s.get(s.dataURL("/logs/_search"), "X-Sidestep-Explain", "1").header.Get("X-Sidestep-Decision"), "the reload is in force")
 	polls := s.counter("sidestep_cluster_polls_total", "stats")
-	require.Positive(t, polls, "they go on")
-	require.Eventually(t, func() bool { return s.counter("sidestep_cluster_polls_total", "stats") > polls }, patience, time.Millisecond)
+	require.Positive(t, polls)
+	s.eventually(func() bool { return s.counter("sidestep_cluster_polls_total", "stats") > polls }, "they go on")
 	_, err := s.registry.Gather()
 	require.NoError(t, err)
 }
@@ -71,7 +57,7 @@ func TestANodeStaysEjectedWhenItsClusterIsPolledAnew(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.admin("PUT /-/drain", `{"node":"`+c.Nodes()[2].Name()+`","for":"10m"}`).status)
 	cfg.Upstream.URLs = c.URLs()[2:]
 	require.NoError(t, s.Reload(cfg))
-	require.Equal(t, "failing", s.state(failing))
+	require.Equal(t, "failing", s.stateOf(failing))
 	require.Contains(t, s.get(s.adminURL("/nodes")).body, "leaving_until")
 
 	other, err := simcluster.Start(simcluster.Options{Nodes: 4, Seed: 6, Indices: []simcluster.IndexSpec{{Name: "logs"}}})
@@ -80,7 +66,7 @@ func TestANodeStaysEjectedWhenItsClusterIsPolledAnew(t *testing.T) {
 	require.Equal(t, c.Nodes()[1].ID(), other.Nodes()[1].ID(), "else the ids alone would tell")
 	cfg.Upstream.URLs = other.URLs()
 	require.NoError(t, s.Reload(cfg))
-	require.NotEqual(t, "failing", s.state(failing))
+	require.NotEqual(t, "failing", s.stateOf(failing))
 	require.NotContains(t, s.get(s.adminURL("/nodes")).body, "leaving_until")
 }
 

@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,25 +21,8 @@ func TestReloadsWhileSearchesWaitDropNone(t *testing.T) {
 	cfg := settings(c.URLs()...)
 	cfg.Upstream.Discovery, cfg.Admission.Mode, cfg.Admission.Max = "sniff", "auto", 3
 	s := startReady(t, cfg, nil)
-	var clients sync.WaitGroup
 	var served atomic.Int64
-	done := make(chan struct{})
-	for range 20 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				got, err := ask(t, s.client, "GET "+s.dataURL("/logs/_search"), "")
-				if !assertServed(t, got, err) {
-					return
-				}
-				served.Add(1)
-			}
-		})
-	}
+	finish := trafficOf(s, 20, &served)
 	for i := range 12 {
 		switch i % 3 {
 		case 0: // what waits stays where it is
@@ -55,18 +36,7 @@ func TestReloadsWhileSearchesWaitDropNone(t *testing.T) {
 		before := served.Load()
 		require.Eventually(t, func() bool { return served.Load() > before+20 }, patience, time.Millisecond)
 	}
-	close(done)
-	clients.Wait()
+	require.Empty(t, finish())
 	_, err = s.registry.Gather()
 	require.NoError(t, err)
-}
-
-// assertServed reports whether a search was answered well.
-func assertServed(t *testing.T, got answer, err error) bool {
-	t.Helper()
-	if err != nil || got.status != http.StatusOK {
-		t.Errorf("%v: %d %s", err, got.status, got.body)
-		return false
-	}
-	return true
 }

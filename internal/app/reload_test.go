@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,13 +20,23 @@ import (
 // traffic sends searches from several clients until the function returned is
 // called, which tells how many were answered and what went wrong.
 func traffic(s *sidestep) func() (answered int, failures []string) {
+	var answered atomic.Int64
+	finish := trafficOf(s, 4, &answered)
+	return func() (int, []string) {
+		failures := finish()
+		return int(answered.Load()), failures
+	}
+}
+
+// trafficOf sends searches from so many clients, and counts what is answered, until the function returned is
+// called, which tells what went wrong.
+func trafficOf(s *sidestep, clients int, answered *atomic.Int64) (finish func() (failures []string)) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var answered int
 	var failures []string
 	done := make(chan struct{})
 	target := "GET " + s.dataURL("/logs/_search")
-	for range 4 {
+	for range clients {
 		group.Go(func() {
 			for {
 				select {
@@ -41,16 +52,16 @@ func traffic(s *sidestep) func() (answered int, failures []string) {
 				case got.status != http.StatusOK:
 					failures = append(failures, got.body)
 				default:
-					answered++
+					answered.Add(1)
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	return func() (int, []string) {
+	return func() []string {
 		close(done)
 		group.Wait()
-		return answered, failures
+		return failures
 	}
 }
 
