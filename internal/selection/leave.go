@@ -35,6 +35,9 @@ func (n *Node) polledAs(state State) {
 	}
 }
 
+// Leaves reports whether n is about to leave: it is to coordinate nothing while another node can.
+func (s *Selector) Leaves(n *Node, now time.Time) bool { return n.leaves(s.since(now)) }
+
 // leaves reports whether n is about to leave.
 func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
 
