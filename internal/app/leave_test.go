@@ -70,6 +70,7 @@ func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
 	}, "it has left")
 	require.NoError(t, n.Return())
 	s.eventually(func() bool { return !contains(s, "/nodes", `"leaving"`) && !s.spared(n.ID(), n.Name()) }, "it is back")
+	require.Contains(t, s.log.String(), `"a node is drained no longer" node=`+n.Name()+" why=")
 }
 
 // contains reports whether a page of the admin listener has a text.

@@ -57,6 +57,8 @@ type Node struct {
 	// unknown.
 	MaxBody    int64             `json:"max_body,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	// EphemeralID is of the node's process: it changes when the node restarts. Empty while unknown.
+	EphemeralID string `json:"ephemeral_id,omitempty"`
 	// Leaving says that the cluster announces that the node is about to leave.
 	Leaving Departure `json:"leaving,omitempty"`
 }

@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
+	"sidestep/internal/testkit"
 )
 
 // Operators are told which nodes nobody asks for their state.
@@ -45,6 +47,25 @@ func TestDrainBeforeNodesAreKnown(t *testing.T) {
 	require.EqualError(t, h.proxy.Drain("node-3", time.Minute), "there is no such node: node-3; no node is known yet: /-/ready says why")
 }
 
+// A node that has restarted is drained no longer, also if nobody saw it away.
+func TestADrainEndsWithTheProcess(t *testing.T) {
+	var log testkit.Log
+	h := start(t, 3, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	runs := func(process string) {
+		s := *h.snapshot()
+		s.Nodes[1].EphemeralID = process
+		h.proxy.UseSnapshot(&s)
+	}
+	leaving := func() string { return h.proxy.Nodes()[1].Leaving }
+	runs("one")
+	require.NoError(t, h.proxy.Drain("b", time.Hour))
+	runs("one")
+	require.Equal(t, selection.Drained, leaving())
+	runs("two")
+	require.Empty(t, leaving())
+	require.Contains(t, log.String(), `msg="a node is drained no longer" node=b why="it has restarted"`)
+}
+
 // Whatever names the node to go through, as a bulk does the one with the primary copy: one that is about to leave is
 // not gone through while another can be.
 func TestANodeThatLeavesCoordinatesNothing(t *testing.T) {
@@ -52,10 +73,7 @@ func TestANodeThatLeavesCoordinatesNothing(t *testing.T) {
 		"drained": func(b *bulks) { require.NoError(t, b.proxy.Drain("a", time.Hour)) },
 		"announced": func(b *bulks) {
 			s := *b.snapshot()
-			s.Nodes = slices.Clone(s.Nodes)
-			leaving := *s.Nodes[0]
-			leaving.Leaving = cluster.Excluded
-			s.Nodes[0] = &leaving
+			s.Nodes[0].Leaving = cluster.Excluded
 			b.proxy.UseSnapshot(&s)
 		},
 	} {

@@ -48,7 +48,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 	}
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
-		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating(), Announced: string(n.Leaving)}
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating(), EphemeralID: n.EphemeralID, Announced: string(n.Leaving)}
 	}
 	v := &view{
 		snapshot:  s,
