@@ -1,6 +1,9 @@
 package selection
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Drained is how a node is said to leave that [Selector.Leave] was told of.
 const Drained = "drained"
@@ -54,6 +57,17 @@ func (s *Selector) DrainedUntil(n *Node, now time.Time) time.Time {
 		return s.moment(m.until)
 	}
 	return time.Time{}
+}
+
+// DrainedNodes returns the ids of the nodes that are drained, sorted.
+func (s *Selector) DrainedNodes(now time.Time) (ids []string) {
+	for id, n := range *s.known.Load() {
+		if !s.DrainedUntil(n, now).IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Leaves reports whether n is about to leave: it is to coordinate nothing while another node can.

@@ -24,6 +24,8 @@ func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
 	}
 	require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).LeavingUntil.UTC())
 	require.Equal(t, Drained, s.Figures(nodes[1], at(2*time.Second)).Leaving)
+	require.Equal(t, []string{"id-b"}, s.DrainedNodes(at(2*time.Second)))
+	require.Empty(t, s.DrainedNodes(at(time.Minute)))
 	require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays")
 }
 
