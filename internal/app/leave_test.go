@@ -70,6 +70,7 @@ func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
 	}, "it has left")
 	require.NoError(t, n.Return())
 	s.eventually(func() bool { return !contains(s, "/nodes", `"leaving"`) && !s.spared(n.ID(), n.Name()) }, "it is back")
+	require.Contains(t, s.log.String(), `"a node is drained no longer" node=`+n.Name()+" why=")
 }
 
 // contains reports whether a page of the admin listener has a text.
@@ -130,4 +131,44 @@ func TestAnExcludedNodeIsGivenNoSearches(t *testing.T) {
 	require.NoError(t, n.Return())
 	s.eventually(func() bool { return contains(s, "/nodes", `"`+n.Name()+`"`) && !s.spared(n.ID(), n.Name()) }, "it is back, and the exclusion was left behind")
 	require.NotContains(t, s.get(s.adminURL("/nodes")).body, `"leaving"`)
+}
+
+// A node that is drained at a relay is given no searches by the sidecars that follow it, until it is said there to stay, or
+// the relay has restarted. What a sidecar was told itself is a mark of its own.
+func TestADrainAtARelayReachesItsSidecars(t *testing.T) {
+	t.Parallel()
+	at := newService(t)
+	c, relays, sidecars := fleetOf(t, at.URL)
+	relay := startReady(t, relays, nil)
+	at.use(relay)
+	s, n := startReady(t, sidecars, nil), c.Nodes()[1]
+	s.eventually(func() bool { return s.source() == "relay" }, "it follows the relay")
+	leaving := func(as string) func() bool {
+		return func() bool { return contains(s, "/nodes", `"leaving": "`+as+`"`) }
+	}
+	spared := func() bool {
+		for range 20 {
+			if s.throughWhom("GET "+s.dataURL("/logs/_search")) == n.Name() {
+				return false
+			}
+		}
+		return true
+	}
+	require.Equal(t, http.StatusOK, relay.drain(n.Name(), "10m").status)
+	s.eventually(leaving("drained_at_relay"), "the sidecar is told")
+	s.eventually(spared, "the node is given nothing")
+	require.Contains(t, s.get(s.adminURL("/explain?target=logs")).body, "an operator told the relay")
+
+	require.Equal(t, http.StatusOK, s.drain(n.Name(), "10m").status)
+	s.eventually(leaving("drained"), "it was told itself")
+	require.Equal(t, http.StatusOK, s.drain(n.Name(), "0s").status)
+	s.eventually(leaving("drained_at_relay"), "which takes nothing back at the relay")
+	require.Equal(t, http.StatusOK, relay.drain(n.Name(), "0s").status)
+	s.eventually(func() bool { return !contains(s, "/nodes", `"leaving"`) && !spared() }, "it stays")
+
+	require.Equal(t, http.StatusOK, relay.drain(n.Name(), "10m").status)
+	s.eventually(leaving("drained_at_relay"), "it is told again")
+	second := startReady(t, relays, nil)
+	at.use(second)
+	s.eventually(func() bool { return !contains(s, "/nodes", `"leaving"`) && !spared() }, "another relay was not told")
 }

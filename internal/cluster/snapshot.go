@@ -57,6 +57,8 @@ type Node struct {
 	// unknown.
 	MaxBody    int64             `json:"max_body,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	// EphemeralID is of the node's process: it changes when the node restarts. Empty while unknown.
+	EphemeralID string `json:"ephemeral_id,omitempty"`
 	// Leaving says that the cluster announces that the node is about to leave.
 	Leaving Departure `json:"leaving,omitempty"`
 }
@@ -70,10 +72,15 @@ const (
 	Excluded       Departure = "excluded"       // from the allocation of shards
 	Decommissioned Departure = "decommissioned" // the value of an awareness attribute is (OpenSearch)
 	ShuttingDown   Departure = "shutdown"       // _nodes/shutdown (Elasticsearch)
+
+	// DrainedAtRelay is what no cluster announces, but the relay that is followed: an operator told it.
+	DrainedAtRelay Departure = "drained_at_relay"
 )
 
 // Departures returns the closed set.
-func Departures() []Departure { return []Departure{Stays, Excluded, Decommissioned, ShuttingDown} }
+func Departures() []Departure {
+	return []Departure{Stays, Excluded, Decommissioned, ShuttingDown, DrainedAtRelay}
+}
 
 // Data reports whether the node holds shards (any data role). A node whose roles
 // are not known yet (Roles is nil) may.

@@ -66,6 +66,10 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 	case found == nil:
 		return fmt.Errorf("%w: %s; there are %s", ErrNoNode, node, strings.Join(names, ", "))
 	}
-	p.o.Selector.Leave(found, time.Now().Add(length))
+	var until time.Time
+	if length > 0 {
+		until = time.Now().Add(length)
+	}
+	p.o.Selector.Leave(found, until)
 	return nil
 }

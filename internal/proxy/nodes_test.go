@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
+	"sidestep/internal/testkit"
 )
 
 // Operators are told which nodes nobody asks for their state.
@@ -40,4 +45,63 @@ func TestDrainBeforeNodesAreKnown(t *testing.T) {
 	none.Nodes = nil
 	h.proxy.UseSnapshot(&none)
 	require.EqualError(t, h.proxy.Drain("node-3", time.Minute), "there is no such node: node-3; no node is known yet: /-/ready says why")
+}
+
+// A node that has restarted is drained no longer, also if nobody saw it away.
+func TestADrainEndsWithTheProcess(t *testing.T) {
+	var log testkit.Log
+	h := start(t, 3, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	runs := func(process string) {
+		s := *h.snapshot()
+		s.Nodes[1].EphemeralID = process
+		h.proxy.UseSnapshot(&s)
+	}
+	leaving := func() string { return h.proxy.Nodes()[1].Leaving }
+	runs("one")
+	require.NoError(t, h.proxy.Drain("b", time.Hour))
+	runs("one")
+	require.Equal(t, selection.Drained, leaving())
+	runs("two")
+	require.Empty(t, leaving())
+	require.Contains(t, log.String(), `msg="a node is drained no longer" node=b why="it has restarted"`)
+}
+
+// Whatever names the node to go through, as a bulk does the one with the primary copy: one that is about to leave is
+// not gone through while another can be.
+func TestANodeThatLeavesCoordinatesNothing(t *testing.T) {
+	for name, leave := range map[string]func(*bulks){
+		"drained": func(b *bulks) { require.NoError(t, b.proxy.Drain("a", time.Hour)) },
+		"announced": func(b *bulks) {
+			s := *b.snapshot()
+			s.Nodes[0].Leaving = cluster.Excluded
+			b.proxy.UseSnapshot(&s)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBulks(t, 3, nil)
+			leave(b)
+			b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "_bulk") {
+					stored(node, w, r)
+					return
+				}
+				respond(http.StatusOK, complete)(node, w, r)
+			}
+			shards := map[int]bool{}
+			for range 30 {
+				b.do("POST", "/idx/_bulk", five)
+				seen := b.seen()
+				require.NotEqual(t, "a", seen[0].node)
+				shards[b.shardOf(five, seen[0])] = true
+				b.forgetPace()
+			}
+			require.Contains(t, shards, 0, "of which it has the primary copy")
+			for range 10 {
+				for _, uri := range []string{"/idx/_search", "/lone/_search", "/lone/_doc/1", "/_search/scroll?scroll_id=x", "/_cluster/health"} {
+					b.do("GET", uri, "")
+					require.NotEqual(t, "a", b.seen()[0].node, uri)
+				}
+			}
+		})
+	}
 }

@@ -225,7 +225,12 @@ func (p *Proxy) Close() {
 func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
-	p.view.Store(newView(s, p.view.Load(), p.o, time.Now()))
+	before, now := p.view.Load(), time.Now()
+	v := newView(s, before, p.o, now)
+	p.o.Selector.EndMarks(before.nodes, now, func(n *selection.Node, why string) {
+		p.o.Logger.Info("a node is drained no longer", "node", n.Name, "why", why)
+	})
+	p.view.Store(v)
 	p.admission.update(s)
 	p.writes.update(s)
 	p.checkZone(s)

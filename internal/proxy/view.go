@@ -48,7 +48,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 	}
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
-		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating(), Announced: string(n.Leaving)}
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating(), EphemeralID: n.EphemeralID, Announced: string(n.Leaving)}
 	}
 	v := &view{
 		snapshot:  s,
@@ -120,14 +120,14 @@ func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
 	return &upstream{node: n, url: u, leg: leg.New(legTo(u, o.Leg))}
 }
 
-// pick returns where to send a request: to the wanted node if it has an address, else to the
+// pick returns where to send a request: to the wanted node if it has an address and is not about to leave, else to the
 // best coordinating nodes in turn, but to none that has failed it. If none is said to have, a spare
 // one or a seed comes at last. It does not pick upstreams in tried again; nil if none is left.
 func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
 	left := func(n *selection.Node) bool {
 		return n.Alive() && (len(tried) == 0 || !slices.Contains(tried, v.upstream(n))) && !slices.ContainsFunc(failed, n.Same)
 	}
-	if wanted != nil {
+	if wanted != nil && !p.o.Selector.Leaves(wanted, now) {
 		if u := v.upstream(wanted); u != nil && left(wanted) {
 			return u
 		}

@@ -145,7 +145,6 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		return
 	}
 	at := s.since(now)
-	n.polledAs(p.State)
 	if p.State != Fine {
 		raise(&n.missedAt, at)
 		n.lastError.Store(&NodeError{s.moment(at), p.Message})

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
 	}
 	require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).LeavingUntil.UTC())
 	require.Equal(t, Drained, s.Figures(nodes[1], at(2*time.Second)).Leaving)
+	require.Equal(t, []string{"id-b"}, s.DrainedNodes(at(2*time.Second)))
+	require.Empty(t, s.DrainedNodes(at(time.Minute)))
 	require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays")
 }
 
@@ -37,32 +40,56 @@ func TestANodeThatLeavesMakesLists(t *testing.T) {
 	require.NotContains(t, d.Nodes, nodes[1])
 }
 
-// A mark is soft: it ends with its time, when it is taken back, and when the node has restarted.
+// A mark is soft: it ends with its time, when it is taken back, and when the node has restarted or left.
 func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
-	marked := func() (*Selector, []*Node) {
+	for name, c := range map[string]struct {
+		before, after string // its ephemeral id; "-": it is gone
+		at            time.Duration
+		why           string
+	}{
+		"nothing happens":        {"one", "one", 59 * time.Second, ""},
+		"its time":               {"one", "one", time.Minute, "its time is over"},
+		"another process":        {"one", "two", 2 * time.Second, "it has restarted"},
+		"it was not known which": {"", "one", 2 * time.Second, ""},
+		"it is not known which":  {"one", "", 2 * time.Second, ""},
+		"it is gone":             {"one", "-", 2 * time.Second, "it has left the cluster"},
+	} {
 		s, nodes := newTest(t, 5)
+		infos := infosOf(nodes)
+		infos[1].EphemeralID = c.before
+		nodes = s.Update(infos, epoch)
 		s.Leave(nodes[1], at(time.Minute))
-		require.True(t, nodes[1].leaves(s.since(at(2*time.Second))))
-		return s, nodes
+		if infos[1].EphemeralID = c.after; c.after == "-" {
+			infos = slices.Delete(infos, 1, 2)
+		}
+		s.Update(infos, epoch)
+		var told []string
+		for range 2 {
+			s.EndMarks(nodes, at(c.at), func(n *Node, why string) { told = append(told, n.Name+": "+why) })
+		}
+		if c.why == "" {
+			require.Empty(t, told, name)
+			require.True(t, nodes[1].leaves(s.since(at(c.at))), name)
+			continue
+		}
+		require.Equal(t, []string{"b: " + c.why}, told, name)
+		require.False(t, nodes[1].leaves(s.since(at(2*time.Second))), name)
 	}
-	s, nodes := marked()
-	require.False(t, nodes[1].leaves(s.since(at(time.Minute))), "its time is over")
 
-	s, nodes = marked()
-	s.Leave(nodes[1], at(2*time.Second))
+	s, nodes := newTest(t, 5)
+	s.Leave(nodes[1], at(time.Minute))
+	s.Leave(nodes[1], time.Time{})
 	require.False(t, nodes[1].leaves(s.since(at(2*time.Second))), "it was taken back")
 
-	s, nodes = marked()
-	s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(3*time.Second))
-	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(4*time.Second))
-	require.False(t, nodes[1].leaves(s.since(at(4*time.Second))), "it is back")
+	s.Leave(nodes[1], at(time.Minute))
+	require.False(t, nodes[1].leaves(s.since(at(time.Minute))), "its time is over, and nobody has looked")
 
-	s, nodes = marked()
-	infos := []NodeInfo{nodes[0].NodeInfo, nodes[1].NodeInfo}
+	infos := infosOf(nodes)
 	s.Update(infos[:1], epoch)
 	require.False(t, s.Update(infos, epoch)[1].leaves(s.since(at(4*time.Second))), "it left the cluster, and joined again")
 
-	s, nodes = marked()
+	s, nodes = newTest(t, 5)
+	s.Leave(nodes[1], at(time.Minute))
 	info := nodes[1].NodeInfo
 	info.Zone = "other"
 	require.True(t, s.Update([]NodeInfo{info}, epoch)[0].leaves(s.since(at(4*time.Second))), "something else of it changed")
@@ -97,13 +124,16 @@ func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
 	require.Same(t, nodes[1], s.Coordinator(nodes[1:2], all, at(2*time.Second)), "the only one")
 }
 
-// A connection that breaks off is no restart.
+// A connection that breaks off is no restart, and neither is one that cannot be made: the network may be at fault.
 func TestTheMarkOutlivesABrokenConnection(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	s.Leave(nodes[1], at(time.Minute))
 	s.MarkUnreachable(nodes[1], "reset", at(2*time.Second))
 	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(3*time.Second))
 	require.True(t, nodes[1].leaves(s.since(at(3*time.Second))))
+	s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(4*time.Second))
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(5*time.Second))
+	require.True(t, nodes[1].leaves(s.since(at(5*time.Second))))
 }
 
 // A node that hangs and is to be restarted for that does not become the better of two bad copies.
@@ -146,6 +176,9 @@ func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
 // Another selector of the same cluster, as after a reload, keeps out what this one keeps out, and drains what is drained here.
 func TestWhatIsKeptOutStaysOutForAnotherSelector(t *testing.T) {
 	before, old := newTest(t, 5)
+	infos := infosOf(old)
+	infos[2].EphemeralID = "one"
+	old = before.Update(infos, epoch)
 	before.eject(old[1], Failing, int64(time.Second), "failed searches")
 	before.Leave(old[2], at(time.Minute))
 	s, nodes := newTest(t, 5)
@@ -153,6 +186,7 @@ func TestWhatIsKeptOutStaysOutForAnotherSelector(t *testing.T) {
 	require.Equal(t, states(old), states(nodes))
 	require.Equal(t, Failing, nodes[1].State())
 	require.Equal(t, at(time.Minute), s.DrainedUntil(nodes[2], at(2*time.Second)).UTC())
+	require.Equal(t, "one", nodes[2].leaving.Load().ephemeralID, "whichever process is known here")
 
 	other := New(Options{Epoch: epoch})
 	other.KeepOutAs(before, at(2*time.Second))

@@ -35,9 +35,8 @@ type statistics struct {
 	health  health
 	probe   probing
 	asking  asking
-	leaving atomic.Int64 // ns: until when it is about to leave, as [Selector.Leave] was told; 0: it is not
-	left    atomic.Bool  // it refused a poll since
-	joined  atomic.Bool  // after the others: it is to ramp up when it gets copies
+	leaving atomic.Pointer[mark] // that it is about to leave, as [Selector.Leave] was told; nil: it is not
+	joined  atomic.Bool          // after the others: it is to ramp up when it gets copies
 
 	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
 	polled      atomic.Int32 // State by polls and connections alone

@@ -77,6 +77,8 @@ type NodeInfo struct {
 	NoData bool
 	// CoordinatingOnly: searches may be sent through it although it holds no shards.
 	CoordinatingOnly bool
+	// EphemeralID is of the node's process; empty while unknown.
+	EphemeralID string
 	// Announced is how the cluster announces that the node is about to leave; empty: it does not.
 	Announced string
 }

@@ -22,6 +22,7 @@ export const stateOf = (name) => STATES[name] || { kind: "none", order: 6, word:
 // LEAVING: how a node is said to be about to leave.
 const LEAVING = {
   drained: "drained by an operator",
+  drained_at_relay: "drained by an operator, at the relay",
   excluded: "the cluster excludes it from allocation",
   decommissioned: "the cluster decommissions its zone",
   shutdown: "the cluster is told of its shutdown",

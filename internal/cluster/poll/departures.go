@@ -168,7 +168,10 @@ func (d *departures) of(uuid string) {
 
 // asked reports whether it was asked which nodes leave like this. Until then what a relay told stays.
 func (d *departures) asked(as cluster.Departure) bool {
-	if as == cluster.Excluded {
+	switch as {
+	case cluster.DrainedAtRelay:
+		return false // the cluster does not know
+	case cluster.Excluded:
 		return d.excludedAt > 0
 	}
 	return d.shutdownAt > 0
@@ -227,7 +230,7 @@ func (d *departures) mark(nodes []*cluster.Node, before map[string]*cluster.Node
 			d.hosts[n.ID] = host
 		}
 		what := d.about(n, d.hosts[n.ID], state)
-		if was := before[n.ID]; what == cluster.Stays && was != nil && !d.asked(was.Leaving) {
+		if was := before[n.ID]; what == cluster.Stays && was != nil && !d.asked(was.Leaving) && (was.EphemeralID == "" || was.EphemeralID == state.EphemeralID) {
 			what = was.Leaving
 		}
 		leaving[i] = d.counts(n.ID, announced{what, state.EphemeralID, now})

@@ -293,6 +293,31 @@ func TestDeparturesThatARelayTold(t *testing.T) {
 	}
 }
 
+// A drain of which a relay told outlives its silence, as the cluster does not know of it, but not the process of the node,
+// also if that ended before the first own poll.
+func TestADrainThatARelayToldOutlivesIt(t *testing.T) {
+	t.Parallel()
+	for _, polled := range []bool{true, false} {
+		f := clustertest.New(t, 3)
+		seed, err := url.Parse(f.Nodes[0].Server.URL)
+		require.NoError(t, err)
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
+		drained := &cluster.Node{ID: "n2", EphemeralID: "e-n2", Leaving: cluster.DrainedAtRelay}
+		p.DiscoveredByRelay(&cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1"}, drained, {ID: "n3"}}, nil, nil)
+		p.takeOver(p.Snapshot())
+		p.departures.after = time.Time{} // it is drawn by lot
+		if polled {
+			for range 3 {
+				require.NoError(t, p.discover(t.Context()))
+				require.Equal(t, one("n2", cluster.DrainedAtRelay), leaving(p.Snapshot()))
+			}
+		}
+		f.Change(func() { f.Nodes[1].Restarted = "-again" })
+		require.NoError(t, p.discover(t.Context()))
+		require.Empty(t, leaving(p.Snapshot()))
+	}
+}
+
 // What spreads the reads of many after a relay fell silent is kept when they first learn which cluster it is.
 func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	t.Parallel()

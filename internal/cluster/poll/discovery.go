@@ -200,13 +200,17 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 	nodes := p.nodesBefore()
 	maps.DeleteFunc(nodes, func(id string, _ *cluster.Node) bool { _, member := state.Nodes[id]; return !member })
 	for id, n := range state.Nodes {
-		if nodes[id] == nil {
-			nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
+		member := cluster.Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
+		if before := nodes[id]; before != nil {
+			member = *before // it may be published
 		}
+		member.EphemeralID = n.EphemeralID
+		nodes[id] = &member
 	}
 	published, members := map[string]string{}, 0
 	for id, n := range told.Nodes {
-		if _, member := state.Nodes[id]; !member {
+		member, known := state.Nodes[id]
+		if !known {
 			continue // it joined since; or another node had to be asked, which is of another cluster
 		}
 		members++
@@ -214,7 +218,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
 		}
-		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue(), MaxBody: max(n.HTTP.MaxBody, 0)}
+		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue(), MaxBody: max(n.HTTP.MaxBody, 0), EphemeralID: member.EphemeralID}
 		if n.HTTP.PublishAddress != "" && !p.o.Static {
 			published[id] = p.addresses.published(n.HTTP.PublishAddress)
 		}

@@ -123,6 +123,9 @@ func TestStuckNodeStaysKnown(t *testing.T) {
 	require.True(t, nodes[2].Data())
 	require.Nil(t, nodes[3].URL)
 	require.Equal(t, "name-n4", nodes[3].Name)
+	f.Change(func() { f.Nodes[2].Restarted = "-again" })
+	w.Eventually("it has restarted", func() bool { return w.Snapshot().Nodes[2].EphemeralID == "e-n3-again" })
+	require.Equal(t, "e-n3", nodes[2].EphemeralID, "what is published stays")
 }
 
 func TestNotAnEngine(t *testing.T) {

@@ -50,6 +50,8 @@ func TestNodesOfRealEngines(t *testing.T) {
 			require.Equal(t, 2, nodes[0].Processors)
 			require.True(t, nodes[0].Data())
 			require.Equal(t, static, nodes[0].URL == nil)
+			require.NotEmpty(t, nodes[0].EphemeralID)
+			require.Equal(t, membership{nodes[0].ID: nodes[0].EphemeralID}, state.members())
 
 			answers["/_nodes/http,os,thread_pool"] = `{"nodes":{}}`
 			nodes, err = c.listNodes(t.Context(), from, state)

@@ -55,6 +55,7 @@ type feed struct {
 	madeAt     time.Time
 	told       *cluster.Snapshot // what the report tells of
 	clusterSeq int64
+	drained    []string // ids of nodes, sorted
 	ids        []string
 	idSeqs     []int64
 	numbers    map[string]int
@@ -201,7 +202,7 @@ func (f *feed) make(now time.Time) {
 	f.interval = max(f.shortest, time.Duration(len(s.Nodes))*time.Second/poll.Budget/2)
 	before := f.told
 	f.told = s
-	if before == nil || !s.SameNodes(before) {
+	if f.takeDrained(now) || before == nil || !s.SameNodes(before) {
 		f.clusterSeq = f.seq
 	}
 	for _, n := range s.Nodes {
@@ -297,7 +298,7 @@ func (f *feed) since(after int64) *report {
 		Placement: reportedPlacement{Version: s.Version, Source: placementSource, At: f.clock(s.PlacedAt)},
 	}
 	if f.clusterSeq > after {
-		r.Cluster = reportCluster(s)
+		r.Cluster = reportCluster(s, f.drained)
 	}
 	r.IDsFrom, _ = slices.BinarySearch(f.idSeqs, after+1)
 	r.IDs = f.ids[r.IDsFrom:]

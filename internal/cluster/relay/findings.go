@@ -22,8 +22,10 @@ const (
 	maxTook = 2 * time.Second
 )
 
-// Prober is the selection of a sidestep, which says what is to be probed, and learns from probes.
+// Prober is the selection of a sidestep, which says what is to be probed, learns from probes, and knows what is drained.
 type Prober interface {
+	// DrainedNodes returns the ids of the nodes that are drained here, sorted.
+	DrainedNodes(now time.Time) []string
 	// Findings returns what probes sent from here found, after the finding of this number.
 	Findings(after int64) []cluster.Finding
 	// Suspected takes in which nodes others suspect.
@@ -38,6 +40,16 @@ type Prober interface {
 type fedFinding struct {
 	cluster.Finding
 	seq int64
+}
+
+// takeDrained takes in which nodes are drained, and reports whether these are others than before.
+func (f *feed) takeDrained(now time.Time) bool {
+	if f.prober == nil {
+		return false
+	}
+	before := f.drained
+	f.drained = f.prober.DrainedNodes(now)
+	return !slices.Equal(before, f.drained)
 }
 
 // takeFindings takes in what was found since the last report. Readers that are keptBodies reports

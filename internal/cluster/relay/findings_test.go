@@ -22,6 +22,19 @@ type recordingProber struct {
 	suspects  []string
 	suspected [][]string
 	taken     []cluster.Finding
+	drained   []string
+}
+
+func (p *recordingProber) DrainedNodes(time.Time) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drained
+}
+
+func (p *recordingProber) drain(ids ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drained = ids
 }
 
 func (p *recordingProber) Findings(after int64) []cluster.Finding {
@@ -46,6 +59,34 @@ func (p *recordingProber) TakeIn(f cluster.Finding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken = append(p.taken, f)
+}
+
+// A drain that a relay was told reaches its followers, and so does its end. What the cluster announces stays.
+func TestDrainsAreToldThroughARelay(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 5)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1", "n2"})}
+		f.Announced.Settings = clustertest.Object{"persistent": clustertest.Object{"cluster.routing.allocation.exclude._name": "name-n3"}}
+	})
+	drains := &recordingProber{}
+	relay := startProbing(t, f, drains, nil)
+	at := newAddress(t)
+	at.use(relay.server)
+	w, _ := follow(t, f, at, nil)
+	becomes := func(n2, n3 cluster.Departure) {
+		t.Helper()
+		w.Eventually(fmt.Sprintf("n2 %q, n3 %q", n2, n3), func() bool {
+			s := w.Snapshot()
+			return s != nil && len(s.Nodes) == 5 && s.Nodes[1].Leaving == n2 && s.Nodes[2].Leaving == n3
+		})
+	}
+	becomes(cluster.Stays, cluster.Excluded)
+	drains.drain("n2", "n3")
+	becomes(cluster.DrainedAtRelay, cluster.Excluded)
+	drains.drain()
+	becomes(cluster.Stays, cluster.Excluded)
+	require.Equal(t, cluster.Stays, relay.Snapshot().Nodes[1].Leaving, "it is no announcement")
 }
 
 // What a relay's probes find reaches its followers, once, and what these suspect reaches the relay.

@@ -195,10 +195,11 @@ type reportedProbe struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// reportCluster puts engine and nodes, and which indices are left alone, into the form of a report.
-func reportCluster(s *cluster.Snapshot) *reportedCluster {
+// reportCluster puts engine and nodes, of which some are drained, and which indices are left alone, into the form of a
+// report.
+func reportCluster(s *cluster.Snapshot, drained []string) *reportedCluster {
 	told := &reportedCluster{
-		Engine: s.Engine, Name: s.ClusterName, UUID: s.ClusterUUID, Nodes: reportNodes(s.Nodes), Unsupported: slices.Sorted(maps.Keys(s.LeftAlone())),
+		Engine: s.Engine, Name: s.ClusterName, UUID: s.ClusterUUID, Nodes: reportNodes(s.Nodes, drained), Unsupported: slices.Sorted(maps.Keys(s.LeftAlone())),
 	}
 	for _, index := range told.Unsupported {
 		if s.LeftAlone()[index] == cluster.MissClosed {
@@ -209,10 +210,13 @@ func reportCluster(s *cluster.Snapshot) *reportedCluster {
 }
 
 // reportNodes puts nodes into the form of a report.
-func reportNodes(nodes []*cluster.Node) []reportedNode {
+func reportNodes(nodes []*cluster.Node, drained []string) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
 		out[i].Node = *n
+		if n.Leaving == cluster.Stays && slices.Contains(drained, n.ID) {
+			out[i].Leaving = cluster.DrainedAtRelay
+		}
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}

@@ -150,6 +150,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 	require.True(t, w.Follows())
 	require.Equal(t, relay.Snapshot().Nodes, w.Snapshot().Nodes)
 	require.Equal(t, cluster.Excluded, w.Snapshot().Nodes[1].Leaving)
+	require.Equal(t, "e-n2", w.Snapshot().Nodes[1].EphemeralID)
 	require.InDelta(t, 0, time.Since(w.Snapshot().PlacedAt), float64(clustertest.Soon))
 
 	f.Change(func() {

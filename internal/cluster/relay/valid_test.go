@@ -124,7 +124,7 @@ func TestIndicesThatARelayTellsToLeaveAlone(t *testing.T) {
 	f := testFollower(new([]cluster.NodeStats))
 	require.NoError(t, f.take(t, goodReport(func(r *report) { r.Cluster.Unsupported, r.Cluster.Closed = []string{"a", "b"}, []string{"a"} })))
 	require.Equal(t, map[string]cluster.Miss{"a": cluster.MissClosed, "b": cluster.MissUnsupported}, f.p.Snapshot().LeftAlone())
-	told := reportCluster(f.p.Snapshot())
+	told := reportCluster(f.p.Snapshot(), nil)
 	require.Equal(t, []string{"a", "b"}, told.Unsupported)
 	require.Equal(t, []string{"a"}, told.Closed)
 }

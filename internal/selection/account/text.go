@@ -63,6 +63,8 @@ func leaving(f selection.Figures) string {
 	switch f.Leaving {
 	case selection.Drained:
 		return "an operator said that it is about to leave (sidestep drain), until " + f.LeavingUntil.UTC().Format(time.TimeOnly) + " UTC"
+	case "drained_at_relay":
+		return "an operator told the relay that it is about to leave (sidestep drain)"
 	case "excluded":
 		return "it is about to leave: the cluster excludes it from allocation"
 	case "decommissioned":
