@@ -81,7 +81,7 @@ function show(e) {
   const chosen = e.nodes || [];
   const facts = [
     ["Nodes that may serve it", chosen.length ? chosen.join(", ") : null],
-    ["Sent through", e.mode === "route" ? e.coordinator : null],
+    ["Sent through", e.coordinator || (e.coordinators?.length ? `${e.coordinators.join(", ")}, in turn` : null)],
     ["Added to the request", e.preference ? h("code", {}, decoded(e.preference)) : null],
     ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
