@@ -47,7 +47,7 @@ func (p *Proxy) summarize(e Explanation) string {
 	}
 	text := e.Decision.Summary
 	if e.Mode == ModeRoute {
-		return text + e.Through.text()
+		return text + e.text()
 	}
 	return fmt.Sprintf("%s The mode is %s, so it passes as the client wrote it all the same.", text, e.Mode)
 }

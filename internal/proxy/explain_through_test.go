@@ -25,7 +25,6 @@ func TestExplainNamesTheNodeThatTheRequestGoesThrough(t *testing.T) {
 	poll := func(p selection.Poll) func(*harness) {
 		return func(h *harness) { h.selector.ObservePoll("id-a", p, time.Now()) }
 	}
-	busy := poll(selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Used: 4})
 	for _, c := range []struct {
 		name      string
 		begin     func(*harness)
@@ -43,7 +42,7 @@ func TestExplainNamesTheNodeThatTheRequestGoesThrough(t *testing.T) {
 		{"no poll", poll(selection.Poll{State: selection.Unresponsive, Took: time.Second}), lone, "/lone/_search", "", selection.ViaNotFine, []string{"b", "c", "d"}, "in place of a, which answers no polls"},
 		{"slow HTTP", poll(selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Took: 3 * time.Second}), lone, "/lone/_search", "", selection.ViaSlowHTTP, []string{"b", "c", "d"}, "in place of a, which is slow to coordinate."},
 		{"unreachable", func(h *harness) { h.selector.MarkUnreachable(h.proxy.view.Load().nodes[0], "refused", time.Now()) }, lone, "/lone/_search", "", selection.ViaUnreachable, []string{"b", "c", "d"}, "in place of a, which cannot be reached."},
-		{"full", busy, lone, "/lone/_search", "", viaAny, nil, "through one of all nodes, in turn."},
+		{"full", poll(selection.Poll{State: selection.Fine, ServiceTime: 3 * time.Millisecond, Used: 4}), lone, "/lone/_search", "", viaAny, nil, "through one of all nodes, in turn."},
 		{"several lone copies", nil, three, "/three/_search", "", viaAny, nil, "through one of all nodes, in turn."},
 		{"observe", observe, search, "/idx/_search", "", viaAny, nil, "as the client wrote it all the same."},
 		{"observe, lone copy", observe, lone, "/lone/_search", "", viaAny, nil, "as the client wrote it all the same."},
