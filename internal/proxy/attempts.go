@@ -160,6 +160,7 @@ func (x *exchange) sendTo(t *try, now time.Time) attempt.Action {
 func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	t.began = now
 	t.lease(now)
+	x.p.o.Selector.SentThrough(t.upstream.node, now)
 	t.number = x.machine.Sent(t.lists(), !t.steered)
 	x.tries = append(x.tries, t)
 	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: t.soft}

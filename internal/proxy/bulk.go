@@ -235,10 +235,19 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x.p.metrics.bulk.choices.WithLabelValues(string(how)).Inc()
 	at.slot = slot
 	b.places = append(b.places, at)
-	if n := x.view.primary(copies, slot*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
-		b.node = n
+	if b.node == nil {
+		b.node = x.p.near(x.view, copies, slot*at.book.Size())
 	}
 	return slot
+}
+
+// near returns the node with the primary copy of a shard, nil if it is unknown or in trouble.
+func (p *Proxy) near(v *view, index *cluster.Index, shard int) *selection.Node {
+	n := v.primary(index, shard)
+	if n == nil || p.troubleOf(v, n.ID) != "" {
+		return nil
+	}
+	return n
 }
 
 // count adds the engine's counts to the book.

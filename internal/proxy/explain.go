@@ -42,11 +42,11 @@ type Explanation struct {
 	Mode          Mode   `json:"mode"`
 	// Steered says whether such a request would be rewritten, Reason why or why not,
 	// Summary the same in words.
-	Steered     bool     `json:"steered"`
-	Reason      string   `json:"reason"`
-	Summary     string   `json:"summary"`
-	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen; none where the reason is not the selection's
-	Coordinator string   `json:"coordinator,omitempty"`
+	Steered bool     `json:"steered"`
+	Reason  string   `json:"reason"`
+	Summary string   `json:"summary"`
+	Nodes   []string `json:"nodes,omitempty"` // names of the set chosen; none where the reason is not the selection's
+	Through
 	// Exact is false while the routing is not resolved: then the shards include some that
 	// the search will not touch.
 	Exact bool `json:"exact"`
@@ -131,9 +131,10 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if x.plan = plan; plan != nil {
 		p.explainDecision(&e, x, now)
 	}
+	e.Through = x.through(reason == "", now)
 	if reason != "" { // so no list is made, and any node may get it
 		x.ticket.Parts = nil
-		e.Steered, e.Preference, e.Nodes, e.Coordinator, e.Reason = false, "", nil, "", reason
+		e.Steered, e.Preference, e.Nodes, e.Reason = false, "", nil, reason
 	}
 	e.Admission = explainAdmission(x)
 	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]
@@ -202,7 +203,7 @@ const maxExplained = 1000
 func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	x.first, x.now = &try{x: x}, now
 	d, request := &x.first.decision, x.selectionRequest(nil)
-	p.o.Selector.Preview(d, request, now)
+	p.o.Selector.Next(d, request, now)
 	x.expect(d)
 	if x.admitter != nil {
 		x.goElsewhere(nil)
@@ -212,9 +213,6 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	e.Exact = x.plan.Exact
 	e.Reason = string(d.Reason)
 	e.Nodes = record.Names(d.Nodes)
-	if d.Coordinator != nil && x.view.upstream(d.Coordinator) != nil { // under static discovery nodes are not spoken to
-		e.Coordinator = d.Coordinator.Name
-	}
 	if e.Steered = x.mode() == ModeRoute && d.Reason.Lists(); e.Steered {
 		e.Preference = es.SetPreference("", preference(d.Nodes, x.soft))
 	}

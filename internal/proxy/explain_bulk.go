@@ -58,6 +58,7 @@ type BulkSlot struct {
 	Level     float64 `json:"level"`
 	Chance    float64 `json:"chance"` // of being chosen, 0 to 1
 	Avoided   bool    `json:"avoided,omitempty"`
+	Through   string  `json:"through,omitempty"` // as of a [BulkShard]
 }
 
 // BulkShard is a shard that a bulk may be written to.
@@ -75,7 +76,10 @@ type BulkShard struct {
 	// PerDocument is the time that bulks take for each document; null if none has ended.
 	PerDocument *float64 `json:"per_document_ms"`
 	// Avoided says why the shard is sick, empty if it is not.
-	Avoided []string   `json:"avoided,omitempty"`
+	Avoided []string `json:"avoided,omitempty"`
+	// Through is the node with the primary copy, if a bulk is sent through that; else it goes through one of all nodes, in
+	// turn, or to the addresses given.
+	Through string     `json:"through,omitempty"`
 	Copies  []BulkCopy `json:"copies"`
 }
 
@@ -88,6 +92,7 @@ type BulkCopy struct {
 	// Trouble is the state of a node that is better not written to, not_known, or
 	// writes_queue; else empty.
 	Trouble string `json:"trouble,omitempty"`
+	Leaving bool   `json:"leaving,omitempty"` // the node is about to leave
 }
 
 // ExplainBulk returns what would be done with a bulk whose operations are for an index
@@ -104,6 +109,7 @@ func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 	}
 	e.Summary = e.summarize()
 	p.explainSlots(&e, v)
+	e.Summary += e.through(v)
 	return e
 }
 
@@ -118,6 +124,24 @@ func (e *BulkExplanation) decide(why bulk.Reason, planned string) (reason string
 		return string(bulk.ReasonObserve), false
 	}
 	return planned, true
+}
+
+// through says in words through which node a bulk goes.
+func (e *BulkExplanation) through(v *view) string {
+	unnamed := v.throughAny()
+	if unnamed.Why == viaAny && (e.Planned || e.Routed != nil && e.Routed.Planned) {
+		return " It would be sent through the node with the primary copy of its first shard, or, where that is in trouble or about to leave, through one of all nodes, in turn."
+	}
+	return unnamed.text()
+}
+
+// throughPrimary returns the name of the node with the primary copy of a shard, if a bulk for the shard is sent through it.
+func (p *Proxy) throughPrimary(v *view, index string, shard int) string {
+	copies, _ := v.snapshot.Lookup(index)
+	if u := p.named(v, p.near(v, copies, shard), time.Now()); u != nil {
+		return u.node.Name
+	}
+	return ""
 }
 
 // preview tells of the slots of an index, of so many shards each, how the next bulk is given one.
@@ -150,9 +174,13 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	_, sick, standings, how := p.preview(v, e.Index, index, entry.Size)
 	r.Choice = how
 	for slot, s := range standings {
-		r.Slots = append(r.Slots, BulkSlot{
+		one := BulkSlot{
 			Slot: slot, First: slot * entry.Size, Documents: s.Documents, Level: s.Level, Chance: s.Chance, Avoided: sick.is(slot),
-		})
+		}
+		if r.Planned {
+			one.Through = p.throughPrimary(v, index.WriteIndex, one.First)
+		}
+		r.Slots = append(r.Slots, one)
 	}
 }
 
@@ -170,6 +198,9 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 			ms := float64(took) / float64(time.Millisecond)
 			one.PerDocument = &ms
 		}
+		if e.Planned {
+			one.Through = p.throughPrimary(v, index.WriteIndex, shard)
+		}
 		for _, c := range sick.copies(shard) {
 			one.Copies = append(one.Copies, p.explainCopy(v, c))
 		}
@@ -184,7 +215,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 	one := BulkCopy{NodeID: c.Node, Primary: c.Kind == 'p', State: string(c.State), Trouble: p.troubleAt(v, c)}
 	if at, ok := v.snapshot.Position(c.Node); ok {
-		one.Node = v.snapshot.Nodes[at].Name
+		one.Node, one.Leaving = v.nodes[at].Name, p.o.Selector.Leaves(v.nodes[at], time.Now())
 	}
 	return one
 }

@@ -77,6 +77,40 @@ func TestExplainBulk(t *testing.T) {
 	require.Contains(t, b.proxy.ExplainBulk("idx").Summary, "Ask again")
 }
 
+// A bulk goes through the node that is told for its shard; through any where none is told.
+func TestExplainSaysThroughWhichNodeABulkGoes(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	through := func(want ...string) {
+		t.Helper()
+		e := b.proxy.ExplainBulk("idx")
+		require.Contains(t, e.Summary, "through the node with the primary copy of its first shard, or, where that is in trouble or about to leave, through one of all nodes, in turn.")
+		for shard, s := range e.Shards {
+			require.Equal(t, want[shard], s.Through)
+		}
+		for range 20 {
+			b.do("POST", "/idx/_bulk", five)
+			seen := b.seen()[0]
+			if told := e.Shards[b.shardOf(five, seen)].Through; told != "" {
+				require.Equal(t, told, seen.node)
+			}
+			b.forgetPace()
+		}
+	}
+	through("a", "b", "c")
+	require.NoError(t, b.proxy.Drain("b", time.Hour))
+	through("a", "", "c")
+	require.True(t, b.proxy.ExplainBulk("idx").Shards[1].Copies[0].Leaving)
+	b.queues.Store("id-a")
+	through("", "", "c")
+
+	require.NoError(t, b.proxy.SetBulkMode(ModeObserve))
+	e := b.proxy.ExplainBulk("idx")
+	require.Contains(t, e.Summary, "It would be sent through one of all nodes, in turn.")
+	require.Empty(t, e.Shards[2].Through)
+	b.useAddressesGiven()
+	require.Contains(t, b.proxy.ExplainBulk("idx").Summary, "One of the addresses of upstream.urls gets it")
+}
+
 // TestEveryReasonOfAnIndexHasWords: what an explanation says is complete.
 func TestEveryReasonOfAnIndexHasWords(t *testing.T) {
 	ofOperations := []bulk.Reason{

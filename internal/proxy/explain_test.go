@@ -174,26 +174,13 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 	}
 }
 
-// An operator is told why a search goes through a node that is not listed for it.
-func TestExplainSaysWhichNodeCoordinates(t *testing.T) {
-	p := &Proxy{}
-	require.Empty(t, p.coordinatorText(Explanation{}))
-	for text, nodes := range map[string][]string{
-		"to a itself, so that nothing travels": {"a"},
-		"to a, which coordinates: nodes with":  {"a", "b"},
-		"to a, which coordinates although it":  {"b"},
-	} {
-		require.Contains(t, p.coordinatorText(Explanation{Coordinator: "a", Nodes: nodes}), text)
-	}
-}
-
 // Under static discovery requests go to the addresses given, whichever node is behind them.
 func TestExplainNamesNoCoordinatorWithoutAddress(t *testing.T) {
 	h := start(t, 2, nil)
-	require.NotEmpty(t, h.explain(Question{Target: "idx"}).Coordinator)
+	require.Equal(t, []string{"a", "b"}, h.explain(Question{Target: "idx"}).Coordinators)
 	h.useAddressesGiven()
 	e := h.explain(Question{Target: "idx"})
 	require.NotEmpty(t, e.Shards)
-	require.Empty(t, e.Coordinator)
+	require.Equal(t, Through{Why: viaAddresses}, e.Through)
 	require.NotContains(t, e.Summary, "It would be sent to")
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"slices"
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
@@ -48,20 +47,7 @@ func (p *Proxy) summarize(e Explanation) string {
 	}
 	text := e.Decision.Summary
 	if e.Mode == ModeRoute {
-		return text + p.coordinatorText(e)
+		return text + e.text()
 	}
 	return fmt.Sprintf("%s The mode is %s, so it passes as the client wrote it all the same.", text, e.Mode)
-}
-
-// coordinatorText says to which node the request would be sent.
-func (p *Proxy) coordinatorText(e Explanation) string {
-	switch {
-	case e.Coordinator == "":
-		return ""
-	case len(e.Nodes) == 1 && e.Nodes[0] == e.Coordinator:
-		return fmt.Sprintf(" It would be sent to %s itself, so that nothing travels between nodes.", e.Coordinator)
-	case len(e.Nodes) > 0 && !slices.Contains(e.Nodes, e.Coordinator):
-		return fmt.Sprintf(" It would be sent to %s, which coordinates although it is not listed: it is there for that, or the nodes listed are short of CPU or slow to coordinate.", e.Coordinator)
-	}
-	return fmt.Sprintf(" It would be sent to %s, which coordinates: nodes with about the least coordinating overhead take turns.", e.Coordinator)
 }

@@ -152,7 +152,9 @@ func (h *harness) useAddressesGiven() {
 	h.proxy.UseSnapshot(&static)
 }
 
-func (h *harness) snapshot() *cluster.Snapshot {
+func (h *harness) snapshot() *cluster.Snapshot { return cluster.NewSnapshot(h.contents()) }
+
+func (h *harness) contents() cluster.Contents {
 	c := cluster.Contents{
 		Engine:   cluster.Engine{Distribution: "opensearch", Version: "3.6.0", Major: 3, Minor: 6},
 		PlacedAt: time.Now(),
@@ -183,7 +185,7 @@ func (h *harness) snapshot() *cluster.Snapshot {
 		"lone":  {Index: "lone", Routing: es.Routing{Shards: 1, RoutingShards: 1, PartitionSize: 1}},
 		"seg":   {Index: "seg", Miss: cluster.MissSegmentReplication},
 	}
-	return cluster.NewSnapshot(c)
+	return c
 }
 
 func id(i int) string { return "id-" + string(rune('a'+i)) }

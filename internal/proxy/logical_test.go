@@ -309,6 +309,7 @@ func TestExplainTellsOfSlots(t *testing.T) {
 	require.NotNil(t, e.Routed)
 	require.True(t, e.Routed.Planned)
 	require.Len(t, e.Routed.Slots, 3)
+	require.Equal(t, "a", e.Routed.Slots[0].Through)
 	require.Contains(t, e.Summary, "one of 3 slots of 2 shards")
 	require.Nil(t, s.proxy.ExplainBulk("other").Routed)
 	search := s.explain(Question{Target: "idx", Routing: "x"})

@@ -55,6 +55,8 @@ func nodeDescs() []nodeMetric {
 			always(func(v selection.Figures) float64 { return float64(v.Outstanding) })),
 		def("share_ratio", "The node's part of the expected shard queries of the last minute, 0 to 1.", prometheus.GaugeValue,
 			always(func(v selection.Figures) float64 { return v.Share })),
+		def("coordinated_total", "Requests sent through the node, steered or not, each attempt of them; 0 under static discovery.", prometheus.CounterValue,
+			always(func(v selection.Figures) float64 { return float64(v.Coordinated) })),
 		def("searches_total", "Searches, and reads by id, whose list had the node.", prometheus.CounterValue,
 			always(func(v selection.Figures) float64 { return float64(v.Searches) })),
 		def("failures_total", "Failures blamed on the node.", prometheus.CounterValue,

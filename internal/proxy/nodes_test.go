@@ -38,6 +38,31 @@ func TestNodesThatAreNotPolledAreTold(t *testing.T) {
 	}
 }
 
+// What is sent through each node is counted: whatever it is, with what comes from clients alone.
+func TestWhatNodesCoordinateIsCounted(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	sent := map[string]int64{}
+	for _, uri := range []string{"/idx/_search", "/lone/_search", "/lone/_doc/1", "/_search/scroll?scroll_id=x", "/_cat/health", "/idx/_search?scroll=1m"} {
+		h.do("GET", uri, "")
+	}
+	h.do("POST", "/_msearch", twoItems, "Content-Type", ndjson)
+	h.answer = respond(http.StatusServiceUnavailable, "{}")
+	h.do("GET", "/idx/_search", "")
+	for _, r := range h.seen() {
+		sent[r.node]++
+	}
+	require.Greater(t, sent["a"]+sent["b"]+sent["c"], int64(8), "the last one was sent more than once")
+	told := map[string]int64{}
+	for _, n := range h.proxy.Nodes() {
+		if n.Coordinated > 0 {
+			told[n.Name] = n.Coordinated
+		}
+	}
+	require.Equal(t, sent, told)
+	require.Equal(t, 3, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_coordinated_total"))
+}
+
 // Before anything is known of the cluster there is no node to name.
 func TestDrainBeforeNodesAreKnown(t *testing.T) {
 	h := start(t, 1, nil)

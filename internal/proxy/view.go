@@ -120,17 +120,15 @@ func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
 	return &upstream{node: n, url: u, leg: leg.New(legTo(u, o.Leg))}
 }
 
-// pick returns where to send a request: to the wanted node if it has an address and is not about to leave, else to the
+// pick returns where to send a request: to the wanted node if that may be (see named), else to the
 // best coordinating nodes in turn, but to none that has failed it. If none is said to have, a spare
 // one or a seed comes at last. It does not pick upstreams in tried again; nil if none is left.
 func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
 	left := func(n *selection.Node) bool {
 		return n.Alive() && (len(tried) == 0 || !slices.Contains(tried, v.upstream(n))) && !slices.ContainsFunc(failed, n.Same)
 	}
-	if wanted != nil && !p.o.Selector.Leaves(wanted, now) {
-		if u := v.upstream(wanted); u != nil && left(wanted) {
-			return u
-		}
+	if u := p.named(v, wanted, now); u != nil && left(wanted) {
+		return u
 	}
 	if n := p.o.Selector.Coordinator(v.coordinating, left, now); n != nil {
 		return v.upstream(n)
@@ -142,6 +140,14 @@ func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, failed 
 		return v.upstream(n)
 	}
 	return p.pickSeed(tried, now)
+}
+
+// named returns where to send a request for which a node is named, or nil; nil if another one is to be picked.
+func (p *Proxy) named(v *view, wanted *selection.Node, now time.Time) *upstream {
+	if wanted == nil || !wanted.Alive() || p.o.Selector.Leaves(wanted, now) {
+		return nil
+	}
+	return v.upstream(wanted)
 }
 
 // pickSeed returns a seed that was not tried, nil if none is left.

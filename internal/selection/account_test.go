@@ -261,3 +261,31 @@ func TestAccountIsBounded(t *testing.T) {
 	require.Equal(t, 16, a.Omitted)
 	require.Equal(t, nodes[19].Name, a.Candidates[0].Name)
 }
+
+// How much each node coordinates is told: all that it did, and its part of the last ten seconds.
+func TestShareOfWhatNodesCoordinate(t *testing.T) {
+	s, nodes := NewTest(t, 3)
+	shares := func(now time.Duration) (all []int64, lately []float64) {
+		for _, f := range account.Nodes(s, nodes, At(now)) {
+			all, lately = append(all, f.Coordinated), append(lately, f.CoordinatedShare)
+		}
+		return all, lately
+	}
+	send := func(now time.Duration, counts ...int) {
+		for i, n := range counts {
+			for range n {
+				s.SentThrough(nodes[i], At(now))
+			}
+		}
+	}
+	send(time.Second, 6, 2, 0)
+	all, lately := shares(5 * time.Second)
+	require.Equal(t, []int64{6, 2, 0}, all)
+	require.Equal(t, []float64{.75, .25, 0}, lately)
+	send(8*time.Second, 0, 2, 2)
+	all, lately = shares(12 * time.Second)
+	require.Equal(t, []int64{6, 4, 2}, all)
+	require.Equal(t, []float64{0, .5, .5}, lately)
+	_, lately = shares(time.Minute)
+	require.Equal(t, []float64{0, 0, 0}, lately)
+}

@@ -39,6 +39,7 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 	}
 	zero(req)
 	require.Equal(t, Needed, d.candidates[3].Excluded)
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.SentThrough(nodes[0], at(time.Second)) }))
 }
 
 // Whether the cluster can do without its nodes is found out for all of them at once: an overdue search of a thousand

@@ -115,6 +115,7 @@ type Decision struct {
 	sorted     []float64
 	through    pool // the nodes listed, and those that only coordinate
 	others     pool // that may coordinate in place of these
+	inTurn     []*Node
 }
 
 // Near returns the node to send the search through although it is not steered, as one node alone has
@@ -167,10 +168,14 @@ func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 // whether lists are allowed again.
 func (s *Selector) Undecided() { s.turn.Add(1) }
 
-// Preview is Choose for the eyes of an operator, or for what else could be done after a choice: it changes nothing, neither
-// turns nor statistics.
+// Preview is Choose for what else could be done after a choice: it changes nothing, neither turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
 	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load()})
+}
+
+// Next is Preview of the choice that comes next, for the eyes of an operator.
+func (s *Selector) Next(d *Decision, req Request, now time.Time) {
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load() + 1})
 }
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {

@@ -136,7 +136,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 			p = others
 		}
 	}
-	d.Coordinator = p.pick(t)
+	d.Coordinator, d.inTurn = p.pick(t), p.inTurn
 }
 
 // pool is nodes that may coordinate a request, and what it costs to go through each of them.
@@ -230,6 +230,9 @@ func (n *Node) Begin() { n.coordinating.Add(1) }
 
 // End ends what [Node.Begin] began.
 func (n *Node) End() { n.coordinating.Add(-1) }
+
+// SentThrough notes, for operators, that a request, steered or not, is sent through n at now.
+func (s *Selector) SentThrough(n *Node, now time.Time) { n.coordinated.Add(s.since(now), 1) }
 
 // elapsed reports whether interval has passed since the time in last (0: never),
 // and if so sets last to at; only one of several callers at a time is told so.

@@ -236,7 +236,14 @@ func TestOthersCoordinateForFullNodes(t *testing.T) {
 			}
 			return count
 		}
-		listed := through(func() *Node { return choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second)).Coordinator })
+		why := map[Via]bool{}
+		listed := through(func() *Node {
+			d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second))
+			why[via(s, d, time.Second)] = true
+			return d.Coordinator
+		})
+		require.Equal(t, full > 0, why[ViaBusy], "%v", why)
+		require.Equal(t, full == 0, why[ViaTurns] && len(why) == 1, "%v", why)
 		passing := through(func() *Node { return s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second)) })
 		for i := range nodes {
 			switch {
@@ -396,21 +403,32 @@ func TestOneShardGoesToItsCopy(t *testing.T) {
 		d := choose(s, nodes, [][]int{{1, 2}}, at(time.Duration(i)*10*time.Millisecond))
 		require.Len(t, d.Nodes, 1)
 		require.Same(t, d.Nodes[0], d.Coordinator)
+		require.Equal(t, ViaCopy, via(s, d, time.Duration(i)*10*time.Millisecond))
 		s.Acquire(d, 1, epoch)
 	}
-	for name, degrade := range map[string]func(*Selector, *Node){
-		"HTTP slow":    func(_ *Selector, n *Node) { set(&n.reach, 30) },
-		"silent":       func(_ *Selector, n *Node) { silence(n, at(2*time.Second)) },
-		"unresponsive": func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(2*time.Second)) },
-		"ejected":      func(s *Selector, n *Node) { s.eject(n, Slow, s.since(at(2*time.Second)), "a test") },
-		"slow start":   func(s *Selector, n *Node) { s.slowStart(n, s.since(at(2*time.Second))) },
+	now := 2 * time.Second
+	for name, c := range map[string]struct {
+		why     Via
+		degrade func(*Selector, *Node)
+	}{
+		"HTTP slow":    {ViaSlowHTTP, func(_ *Selector, n *Node) { set(&n.reach, 30) }},
+		"silent":       {ViaSilent, func(_ *Selector, n *Node) { silence(n, at(now)) }},
+		"unresponsive": {ViaNotFine, func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(now)) }},
+		"errors":       {ViaNotFine, func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unknown}, at(now)) }},
+		"ejected":      {ViaEjected, func(s *Selector, n *Node) { s.eject(n, Slow, s.since(at(now)), "a test") }},
+		"avoided":      {ViaEjected, func(_ *Selector, n *Node) { n.health.avoid.Store(1) }},
+		"slow start":   {ViaNotFine, func(s *Selector, n *Node) { s.slowStart(n, s.since(at(now))) }},
+		"leaving":      {ViaLeaving, func(s *Selector, n *Node) { s.Leave(n, at(time.Minute)) }},
+		"unreachable":  {ViaUnreachable, func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", at(now)) }},
 	} {
 		s, nodes := newTest(t, 5)
-		degrade(s, nodes[1])
+		c.degrade(s, nodes[1])
 		for range 20 {
-			d := choose(s, nodes, [][]int{{1}}, at(2*time.Second))
+			d := choose(s, nodes, [][]int{{1}}, at(now))
 			require.Equal(t, []*Node{nodes[1]}, d.Nodes, name)
 			require.NotSame(t, nodes[1], d.Coordinator, name)
+			require.NotContains(t, d.Turns(), nodes[1], name)
+			require.Equal(t, c.why, via(s, d, now), name)
 		}
 	}
 }
@@ -441,6 +459,7 @@ func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
 		set(&n.reach, 300)
 	}
 	require.Equal(t, "only", choose(s, nodes, [][]int{{2, 3}}, at(time.Second)).Coordinator.ID)
+	require.Equal(t, ViaCoordinatingOnly, via(s, choose(s, nodes, [][]int{{2, 3}, {3, 4}}, at(time.Second)), time.Second))
 	// While polls of all nodes take a while, those listed and the one that only coordinates do, as before.
 	for _, n := range nodes {
 		set(&n.reach, 30)

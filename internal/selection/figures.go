@@ -21,8 +21,13 @@ type Figures struct {
 	Outstanding  int64      `json:"outstanding"`
 	// Coordinating are the requests sent through the node and not answered yet, steered or not.
 	Coordinating int64 `json:"coordinating"`
-	Searches     int64 `json:"searches"` // whose list had the node
-	Failures     int64 `json:"failures"` // blamed on it
+	// Coordinated are all that were sent through the node, each attempt of them, and CoordinatedShare is its part of
+	// those that were sent through any node in the last ten seconds, 0..1. CoordinatedLately are its own of these.
+	Coordinated       int64   `json:"coordinated"`
+	CoordinatedShare  float64 `json:"coordinated_share_last_10s"`
+	CoordinatedLately float64 `json:"-"`
+	Searches          int64   `json:"searches"` // whose list had the node
+	Failures          int64   `json:"failures"` // blamed on it
 	// Share is its part of the shard queries that all nodes were expected to get in the last minute, 0..1, and Sent
 	// are its own.
 	Share float64 `json:"share_last_minute"`
@@ -37,13 +42,14 @@ type Figures struct {
 	LastError *NodeError `json:"last_error"`
 }
 
-// Figures returns what is known of n at now, but for its share.
+// Figures returns what is known of n at now, but for its shares.
 func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	at, state, why := s.since(now), n.State(), n.health.why.Load()
 	p, timed := n.parts()
 	f := Figures{
 		ID: n.ID, Name: n.Name, State: state.String(), Parts: p, Overhead: n.overheadAt(at),
 		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.coordinating.Load(), Searches: n.searches.Load(), Failures: n.failures.Load(),
+		Coordinated: int64(n.coordinated.All()), CoordinatedLately: n.coordinated.Lately(at),
 		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
 	if _, polled := n.queue.Value(); timed || polled {

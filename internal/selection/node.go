@@ -68,6 +68,7 @@ type statistics struct {
 	rejectedAt atomic.Int64 // ns: when that was last much
 
 	coordinating atomic.Int64 // requests sent through this node, not yet answered
+	coordinated  stats.Window // all of them
 	overhead     stats.EWMA   // response time less `took`: HTTP and coordination
 	observedAt   atomic.Int64 // ns: when overhead was last observed
 	heardAt      atomic.Int64 // ns: its latest answer to a client

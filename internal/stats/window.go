@@ -8,6 +8,9 @@ import (
 // windowSeconds is how far back a Window reaches.
 const windowSeconds = 60
 
+// latelySeconds is how far back Lately reaches.
+const latelySeconds = 10
+
 // parts of one are what a Window counts: fractions in whole numbers.
 const parts = 1000
 
@@ -37,11 +40,16 @@ func (w *Window) Add(at int64, v float64) {
 func (w *Window) All() float64 { return float64(w.all.Load()) / parts }
 
 // Total returns the sum over the minute before at (ns).
-func (w *Window) Total(at int64) float64 {
+func (w *Window) Total(at int64) float64 { return w.over(windowSeconds, at) }
+
+// Lately returns the sum over the ten seconds before at (ns).
+func (w *Window) Lately(at int64) float64 { return w.over(latelySeconds, at) }
+
+func (w *Window) over(seconds, at int64) float64 {
 	second := at / int64(time.Second)
 	var sum int64
 	for i := range w.buckets {
-		if b := &w.buckets[i]; second-b.second.Load() < windowSeconds {
+		if b := &w.buckets[i]; second-b.second.Load() < seconds {
 			sum += b.sum.Load()
 		}
 	}

@@ -94,7 +94,7 @@ func node(name, state string, responseMS float64) map[string]any {
 	return map[string]any{
 		"id": "id-" + name, "name": name, "state": state, "since": time.Now().Add(-12 * time.Second).UTC(), "rank": responseMS,
 		"parts":       map[string]float64{"response_time_ms": responseMS, "service_time_ms": 4, "queue": 0, "outstanding": 1},
-		"outstanding": 1, "coordinating": 2,
+		"outstanding": 1, "coordinating": 2, "coordinated": 1000, "coordinated_share_last_10s": 0.34, "http_overhead_ms": 1.26,
 		"share_last_minute": 0.25, "failures": 0, "poll_age_s": 0.1, "last_error": nil, "address": "127.0.0.1:9200",
 	}
 }

@@ -238,6 +238,10 @@ func TestAnExplanationNamesTheNodeThatASearchIsSentThrough(t *testing.T) {
 	e["coordinator"] = "es-2"
 	tab := open(t, (&scripted{explain: e}).serve(t), "/?explain=x", desktop())
 	tab.awaitText("#explain-answer", "Sent through\nes-2")
+	delete(e, "coordinator")
+	e["coordinators"] = []string{"es-2", "es-3"}
+	tab = open(t, (&scripted{explain: e}).serve(t), "/?explain=x", desktop())
+	tab.awaitText("#explain-answer", "Sent through\nes-2, es-3, in turn")
 	e["mode"] = "observe"
 	tab = open(t, (&scripted{explain: e}).serve(t), "/?explain=x", desktop())
 	tab.awaitText("#explain-answer .verdict", "as the mode is observe")

@@ -47,6 +47,10 @@ func nodes() row {
 			queries: of("max", `sidestep_node_http_overhead_seconds{NODE}`),
 		},
 		{
+			title: "Share of coordination", unit: "percentunit", about: "The node's part of the requests that were sent through the nodes, steered or not, each attempt. A node that is ejected, or about to leave, coordinates nothing while another can.",
+			queries: []query{{`sum by (node) (rate(sidestep_node_coordinated_total{NODE}[$__rate_interval])) / on () group_left () (sum(rate(sidestep_node_coordinated_total{SEL}[$__rate_interval])) > 0)`, "{{node}}"}},
+		},
+		{
 			title: "Age of statistics", unit: "s", warn: 2, about: "Time since the node last answered a poll; nodes that serve nothing searched are asked every cluster.stats_idle_interval.",
 			queries: of("max", `sidestep_node_poll_age_seconds{NODE}`),
 		},

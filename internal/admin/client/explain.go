@@ -30,6 +30,7 @@ type explanation struct {
 	Preference    string   `json:"preference"`
 	Nodes         []string `json:"nodes"`
 	Coordinator   string   `json:"coordinator"`
+	Coordinators  []string `json:"coordinators"` // that take turns
 	Exact         bool     `json:"exact"`
 	ShardsOmitted int      `json:"shards_omitted"`
 	Shards        []struct {
@@ -133,8 +134,8 @@ func (e explanation) print(out io.Writer) {
 	if len(e.Nodes) > 0 && e.lists() {
 		printf(out, "nodes: %s", strings.Join(e.Nodes, ", "))
 	}
-	if e.Coordinator != "" && e.Steered {
-		printf(out, "sent through: %s", e.Coordinator)
+	if through := cmp.Or(e.Coordinator, strings.Join(e.Coordinators, ", ")); through != "" && e.Steered {
+		printf(out, "sent through: %s", through)
 	}
 	if a := e.Admission; a != nil {
 		printf(out, "admission %s, class %s: %s", a.Mode, a.Class, a.Summary)

@@ -28,6 +28,7 @@ type bulkExplanation struct {
 		Chance      float64  `json:"chance"`
 		PerDocument *float64 `json:"per_document_ms"`
 		Avoided     []string `json:"avoided"`
+		Through     string   `json:"through"` // empty: any node
 		Copies      []struct {
 			Node string `json:"node"`
 		} `json:"copies"`
@@ -54,7 +55,7 @@ func (c *Client) printBulk(raw json.RawMessage, out io.Writer) error {
 		return nil
 	}
 	printf(out, "choice %s, skew %.2f of at most %.2f\n", e.Choice, e.Skew, e.MaxSkew)
-	g := newGrid(out, "SHARD", "COPIES ON", "ROUTING", "DOCUMENTS", "LEVEL", "OUT", "MS/DOC", "CHANCE", "AVOIDED")
+	g := newGrid(out, "SHARD", "COPIES ON", "THROUGH", "ROUTING", "DOCUMENTS", "LEVEL", "OUT", "MS/DOC", "CHANCE", "AVOIDED")
 	for _, s := range e.Shards {
 		var nodes []string
 		for _, c := range s.Copies {
@@ -64,7 +65,7 @@ func (c *Client) printBulk(raw json.RawMessage, out io.Writer) error {
 		if s.Full {
 			why = strings.TrimPrefix(why+"; has as much as it may have", "; ")
 		}
-		g.row(fmt.Sprint(s.Shard), strings.Join(nodes, ", "), s.Routing, fmt.Sprint(s.Documents), fmt.Sprintf("%.2f", s.Level),
+		g.row(fmt.Sprint(s.Shard), strings.Join(nodes, ", "), cmp.Or(s.Through, "any"), s.Routing, fmt.Sprint(s.Documents), fmt.Sprintf("%.2f", s.Level),
 			fmt.Sprint(s.Outstanding), optional(s.PerDocument, func(ms float64) string { return fmt.Sprintf("%.3f", ms) }),
 			fmt.Sprintf("%.0f%%", 100*s.Chance), why)
 	}

@@ -84,7 +84,7 @@ func TestExplainInModeOff(t *testing.T) {
 
 const sickBulk = `{"index":"logs-1","mode":"route","planned":true,"reason":"one_shard","summary":"One of 0 is chosen; avoided: 1.","choice":"avoided",
  "skew":1.25,"max_skew":1.5,"shards":[
-  {"shard":0,"routing":"2","documents":500,"outstanding":1,"level":1.25,"full":true,"chance":1,"per_document_ms":0.0321,"copies":[{"node":"es-1"},{}]},
+  {"shard":0,"routing":"2","documents":500,"through":"es-1","outstanding":1,"level":1.25,"full":true,"chance":1,"per_document_ms":0.0321,"copies":[{"node":"es-1"},{}]},
   {"shard":1,"routing":"0","documents":300,"level":0.75,"chance":0,"per_document_ms":null,"avoided":["es-2 is slow","the write pool of es-3 has more to do than it can"],"copies":[{"node":"es-2"},{"node":"es-3"}]}]}`
 
 func TestExplainABulk(t *testing.T) {

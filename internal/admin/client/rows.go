@@ -45,15 +45,16 @@ func columns() []column {
 	return []column{
 		{title: "NODE", width: 8, left: true, text: func(r row) string { return r.Name }, tail: true, compare: func(a, b row) int { return strings.Compare(a.Name, b.Name) }},
 		{title: "STATE", width: 12, left: true, text: func(r row) string { return r.State }, compare: func(a, b row) int { return cmp.Compare(trouble(b.State), trouble(a.State)) }},
-		number("RANK", 6, func(r row) string { return optional(r.Rank, figure) }, func(r row) float64 { return orZero(r.Rank) }),
-		number("RESP", 6, func(r row) string { return measured(r.Rank, r.Parts.ResponseTime) }, func(r row) float64 { return r.Parts.ResponseTime }),
-		number("SERV", 6, func(r row) string { return measured(r.Rank, r.Parts.ServiceTime) }, func(r row) float64 { return r.Parts.ServiceTime }),
+		number("RANK", 5, func(r row) string { return optional(r.Rank, figure) }, func(r row) float64 { return orZero(r.Rank) }),
+		number("RESP", 5, func(r row) string { return measured(r.Rank, r.Parts.ResponseTime) }, func(r row) float64 { return r.Parts.ResponseTime }),
+		number("SERV", 5, func(r row) string { return measured(r.Rank, r.Parts.ServiceTime) }, func(r row) float64 { return r.Parts.ServiceTime }),
 		number("QUEUE", 5, func(r row) string { return measured(r.Rank, r.Parts.Queue) }, func(r row) float64 { return r.Parts.Queue }),
 		number("OUT", 4, func(r row) string { return fmt.Sprint(r.Outstanding) }, func(r row) float64 { return float64(r.Outstanding) }),
-		number("SHARE", 5, func(r row) string { return fmt.Sprintf("%.0f%%", 100*r.Share) }, func(r row) float64 { return r.Share }),
+		number("SHARE", 5, func(r row) string { return percent(r.Share) }, func(r row) float64 { return r.Share }),
 		number("SRCH/S", 6, func(r row) string { return optional(r.perSecond, figure) }, func(r row) float64 { return orZero(r.perSecond) }),
+		number("COORD", 5, func(r row) string { return optional(r.Coordinates, percent) }, func(r row) float64 { return orZero(r.Coordinates) }),
 		number("FAIL", 5, func(r row) string { return whole(r.Failures) }, func(r row) float64 { return float64(r.Failures) }),
-		number("POLL", 5, func(r row) string { return optional(r.PollAge, figure) }, func(r row) float64 { return orZero(r.PollAge) }),
+		number("POLL", 4, func(r row) string { return optional(r.PollAge, figure) }, func(r row) float64 { return orZero(r.PollAge) }),
 	}
 }
 
@@ -102,6 +103,9 @@ func measured(rank *float64, part float64) string {
 	}
 	return figure(part)
 }
+
+// percent prints a part of one.
+func percent(part float64) string { return fmt.Sprintf("%.0f%%", 100*part) }
 
 // figure prints a number in at most six characters.
 func figure(v float64) string {

@@ -49,9 +49,9 @@ func sample(seconds int64) status {
 		Failovers: map[string]int64{"rejected": 3 + seconds, "transport": 1},
 		Hedges:    map[string]int64{"won": 2, "lost": 1, "over_budget": 9 * seconds},
 		Nodes: []node{
-			{ID: "a", Name: "es-1", State: "fine", Rank: number(4.25), Parts: parts{ResponseTime: 4.1, ServiceTime: 3.9}, Outstanding: 2, Searches: 100 * seconds, Share: .4, PollAge: number(.1)},
-			{ID: "b", Name: "es-2", State: "fine", Rank: number(123456), Parts: parts{ResponseTime: 5.5, ServiceTime: 123.4, Queue: 2.5}, Outstanding: 12, Searches: 80 * seconds, Failures: 123456, Share: .59, PollAge: number(.2)},
-			{ID: "c", Name: "opensearch-data-zone-b-0", State: "slow", Why: "response time 310 ms, limit 42 ms", Since: &since, Rank: number(310), Parts: parts{ResponseTime: 310, ServiceTime: 4}, Searches: 5, Share: .01, PollAge: number(.3)},
+			{ID: "a", Name: "es-1", State: "fine", Rank: number(4.25), Parts: parts{ResponseTime: 4.1, ServiceTime: 3.9}, Outstanding: 2, Searches: 100 * seconds, Share: .4, Coordinates: number(.25), PollAge: number(.1)},
+			{ID: "b", Name: "es-2", State: "fine", Rank: number(123456), Parts: parts{ResponseTime: 5.5, ServiceTime: 123.4, Queue: 2.5}, Outstanding: 12, Searches: 80 * seconds, Failures: 123456, Share: .59, Coordinates: number(.75), PollAge: number(.2)},
+			{ID: "c", Name: "opensearch-data-zone-b-0", State: "slow", Why: "response time 310 ms, limit 42 ms", Since: &since, Rank: number(310), Parts: parts{ResponseTime: 310, ServiceTime: 4}, Searches: 5, Share: .01, Coordinates: number(0), PollAge: number(.3)},
 			{ID: "d", Name: "opensearch-data-zone-b-1", State: "unknown"},
 		},
 		Spikes: []spike{{ID: "17", Node: "opensearch-data-zone-b-0", Began: since, State: "slow", Cause: "network_transport", Summary: "the way to its transport is slow: 310 ms, others 4 ms"}},

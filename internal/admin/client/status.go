@@ -51,7 +51,8 @@ type node struct {
 	Outstanding int64      `json:"outstanding"`
 	Searches    int64      `json:"searches"`
 	Failures    int64      `json:"failures"`
-	Share       float64    `json:"share_last_minute"` // 0..1
+	Share       float64    `json:"share_last_minute"`          // 0..1
+	Coordinates *float64   `json:"coordinated_share_last_10s"` // 0..1; nil: of a sidestep that does not tell
 	PollAge     *float64   `json:"poll_age_s"`
 	NotPolled   bool       `json:"not_polled"`
 }

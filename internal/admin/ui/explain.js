@@ -81,7 +81,7 @@ function show(e) {
   const chosen = e.nodes || [];
   const facts = [
     ["Nodes that may serve it", chosen.length ? chosen.join(", ") : null],
-    ["Sent through", e.mode === "route" ? e.coordinator : null],
+    ["Sent through", e.mode === "route" ? e.coordinator || turns(e.coordinators) : null],
     ["Added to the request", e.preference ? h("code", {}, decoded(e.preference)) : null],
     ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
@@ -95,6 +95,10 @@ function show(e) {
     groups.length ? copies(e, groups) : "",
     e.shards_omitted ? h("p", { class: "dim" }, `… and ${count(e.shards_omitted, "more shard", "more shards")}`) : "");
   if (scrolled) byID("explain-answer").querySelector(".scroll")?.scrollTo({ left: scrolled, behavior: "instant" });
+}
+
+function turns(nodes) {
+  return nodes?.length ? `${nodes.join(", ")}, in turn` : null;
 }
 
 function decoded(query) {

@@ -21,7 +21,8 @@ const COLUMNS = [
   { key: "queue", title: "Queue", hint: "searches waiting for a thread on the node", value: (n) => known(n, n.parts.queue), show: short },
   { key: "outstanding", title: "Out\u00adstanding", hint: "searches sent and not answered yet", value: (n) => n.outstanding, show: thousands },
   { key: "share", title: "Share", unit: "%", hint: `of the shard queries of the last minute; the line: up to ${MINUTES} min`, value: (n) => n.share_last_minute, show: (v) => percent(v).replace(`${GAP}%`, ""), spark: true },
-  { key: "coordinating", title: "Coordi\u00adnates", hint: "requests sent through the node and not answered yet, steered or not", value: (n) => n.coordinating, show: thousands },
+  { key: "coordinates", title: "Coordi\u00adnates", unit: "%", hint: "of the requests of the last ten seconds, steered or not, that were sent through the node", value: (n) => n.coordinated_share_last_10s, show: (v) => percent(v).replace(`${GAP}%`, "") },
+  { key: "overhead", title: "Over\u00adhead", unit: "ms", hint: "of HTTP and coordination, of what is sent through the node", value: (n) => known(n, n.http_overhead_ms), show: short },
   { key: "failures", title: "Failures", hint: "blamed on the node", value: (n) => n.failures, show: thousands },
   { key: "polled", title: "Polled", unit: "s ago", hint: "its last answer to a poll of its statistics", value: (n) => n.poll_age_s, show: short },
 ];

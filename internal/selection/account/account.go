@@ -78,17 +78,24 @@ func Of(s *selection.Selector, d *selection.Decision, req selection.Request, mos
 // Nodes describes nodes at now, in the order given.
 func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []selection.Figures {
 	out := make([]selection.Figures, len(nodes))
-	var all float64
+	var sent, coordinated float64
 	for i, n := range nodes {
 		out[i] = s.Figures(n, now)
-		all += out[i].Sent
+		sent += out[i].Sent
+		coordinated += out[i].CoordinatedLately
 	}
 	for i := range out {
-		if all > 0 {
-			out[i].Share = out[i].Sent / all
-		}
+		out[i].Share, out[i].CoordinatedShare = part(out[i].Sent, sent), part(out[i].CoordinatedLately, coordinated)
 	}
 	return out
+}
+
+// part returns which part of all v is, 0 of nothing.
+func part(v, all float64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return v / all
 }
 
 // weight puts candidates that something speaks against first.
