@@ -163,6 +163,11 @@ func (a *admissions) follow(p *Proxy) {
 	})
 }
 
+// ReliesOnPolls reports whether something was chosen lately by what polls tell, or is admitted by it.
+func (p *Proxy) ReliesOnPolls() bool {
+	return p.o.Selector.Chooses(time.Now()) || p.admission.inForce() != admission.Off || p.writes.inForce() != admission.Off
+}
+
 // inForce returns the mode in force.
 func (a *admissions) inForce() admission.Mode { return a.mode.Load().(admission.Mode) }
 

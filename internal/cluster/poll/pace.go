@@ -17,6 +17,9 @@ const (
 	idleAfter = 10 * time.Second
 	// touchGrain is how exactly it is known when the last search was decided.
 	touchGrain = time.Second
+	// calmFactor is how many times as long as usual nodes are left alone while nothing goes by what polls tell, as the
+	// engine chooses all copies by itself.
+	calmFactor = 4
 	// retryPause follows a poll that the deadline ended: a node that answers again
 	// is to be seen soon.
 	retryPause = 50 * time.Millisecond
@@ -67,25 +70,35 @@ func (a *activity) look(now time.Time) (idle bool, wake <-chan struct{}) {
 }
 
 // Pace spaces the polls of one poller: at the usual interval, or the longer one that
-// the ceiling of the node leaves, while searches are decided that it serves; else
-// more rarely, while none is decided at all at intervals that double up to longest.
+// the ceiling of the node leaves, while searches are decided that it serves, by what it tells; else
+// more rarely: at calmFactor times that while the engine decides, and while no search is decided at all at intervals that double up to longest.
 type Pace struct {
 	activity *activity
 	schedule *schedule
 	ceiling  *ceiling
 	longest  time.Duration
 	now      time.Duration
+	relied   func() bool // whether what the polls tell matters
 }
 
 func (p *Poller) newPace(n *schedule) *Pace {
 	return &Pace{
 		activity: p.activity, schedule: n, ceiling: newCeiling(),
-		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval,
+		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval, relied: p.relied,
 	}
 }
 
+// relied reports whether anything may go by what polls of statistics tell, here or where others read them.
+func (p *Poller) relied() bool {
+	return p.o.Relied == nil || p.o.Relied() || time.Now().UnixNano()-p.othersAt.Load() < int64(idleAfter)
+}
+
 // NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
-func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterval)) }
+func (p *Poller) NewPace() *Pace {
+	pace := p.newPace(newSchedule(p.o.StatsInterval))
+	pace.relied = func() bool { return true } // a report costs no node anything
+	return pace
+}
 
 // begin waits before the first poll, if so many sidesteps poll a node with so many processors that each has to do so rarely:
 // all whose relay falls silent begin in the same moment. It reports false if ctx ended.
@@ -119,6 +132,9 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)
+	case !p.relied():
+		interval = max(interval, min(calmFactor*usual, p.longest))
+		p.now = usual
 	default:
 		p.now = usual
 	}
