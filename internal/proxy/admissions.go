@@ -163,9 +163,9 @@ func (a *admissions) follow(p *Proxy) {
 	})
 }
 
-// ReliesOnPolls reports whether something was chosen lately by what polls tell, or is admitted by it.
-func (p *Proxy) ReliesOnPolls() bool {
-	return p.o.Selector.Chooses(time.Now()) || p.admission.inForce() != admission.Off || p.writes.inForce() != admission.Off
+// NeedsPolls reports whether what polls of the node of this id tell matters now, to what is chosen, or admitted, by it.
+func (p *Proxy) NeedsPolls(node string) bool {
+	return p.o.Selector.NeedsPolls(node, time.Now()) || p.admission.inForce() != admission.Off || p.writes.inForce() != admission.Off
 }
 
 // inForce returns the mode in force.

@@ -205,13 +205,6 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 }
 
-// Chose says that something else than the copies of a search is chosen at now by what polls tell.
-func (s *Selector) Chose(now time.Time) { raise(&s.chosenAt, s.since(now)) }
-
-// Chooses reports whether something was chosen in the second before now by what polls tell. Else the engine has chosen the copies of all
-// searches, and nodes may be polled more rarely.
-func (s *Selector) Chooses(now time.Time) bool { return lately(&s.chosenAt, s.since(now)) }
-
 // listAll leaves the choice to the engine: whatever it picks is listed.
 func (d *Decision) listAll(why Reason) {
 	d.Reason = why

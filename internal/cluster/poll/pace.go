@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,25 +79,33 @@ type Pace struct {
 	ceiling  *ceiling
 	longest  time.Duration
 	now      time.Duration
-	relied   func() bool // whether what the polls tell matters
+	needed   func() bool // whether what the polls tell matters
 }
 
-func (p *Poller) newPace(n *schedule) *Pace {
+// newPace returns the pace of the polls of a node; if none is named, of those of all nodes at once.
+func (p *Poller) newPace(n *schedule, node ...string) *Pace {
 	return &Pace{
 		activity: p.activity, schedule: n, ceiling: newCeiling(),
-		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval, relied: p.relied,
+		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval, needed: func() bool { return p.needed(node) },
 	}
 }
 
-// relied reports whether anything may go by what polls of statistics tell, here or where others read them.
-func (p *Poller) relied() bool {
-	return p.o.Relied == nil || p.o.Relied() || time.Now().UnixNano()-p.othersAt.Load() < int64(idleAfter)
+// needed reports whether anything may go by what polls of these nodes tell, or of any if none is named, here or where others
+// read them.
+func (p *Poller) needed(nodes []string) bool {
+	if p.o.Needed == nil || time.Now().UnixNano()-p.othersAt.Load() < int64(idleAfter) {
+		return true
+	}
+	if s := p.Snapshot(); len(nodes) == 0 && s != nil {
+		return slices.ContainsFunc(s.Nodes, func(n *cluster.Node) bool { return p.o.Needed(n.ID) })
+	}
+	return slices.ContainsFunc(nodes, p.o.Needed)
 }
 
 // NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
 func (p *Poller) NewPace() *Pace {
 	pace := p.newPace(newSchedule(p.o.StatsInterval))
-	pace.relied = func() bool { return true } // a report costs no node anything
+	pace.needed = func() bool { return true } // a report costs no node anything
 	return pace
 }
 
@@ -132,7 +141,7 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)
-	case !p.relied():
+	case !p.needed():
 		interval = max(interval, min(calmFactor*usual, p.longest))
 		p.now = usual
 	default:

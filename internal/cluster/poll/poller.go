@@ -45,8 +45,8 @@ type Options struct {
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Relied reports whether anything that is decided goes by what polls of statistics tell; nil: always.
-	Relied func() bool
+	// Needed reports whether anything that is decided goes by what polls of the node of this id tell; nil: always.
+	Needed func(node string) bool
 	// OnStats is called for each poll of a node, failed ones too; it may be
 	// called concurrently for different nodes.
 	OnStats func(cluster.NodeStats)

@@ -165,7 +165,7 @@ func (p *poller) rest(unanswered bool) {
 		interval = max(interval, p.pause)
 	case unused:
 		interval = max(interval, idleInterval)
-	case p.of != nil && !p.of.s.Chooses(p.of.now()):
+	case p.of != nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()):
 		interval = max(interval, calmFactor*usual)
 		p.pause = usual
 	default:
