@@ -114,6 +114,7 @@ func (m *monitor) prepare(a *App) (err error) {
 		PollTimeout:       n.cluster.PollTimeout,
 		Logger:            a.logger,
 		Registerer:        m.metrics,
+		Needed:            func(node string) bool { return m.receiver.Load().NeedsPolls(node) },
 		OnStats: func(s cluster.NodeStats) {
 			m.receiver.Load().UseStats(s)
 			a.recorder.History().Poll(s)

@@ -163,6 +163,11 @@ func (a *admissions) follow(p *Proxy) {
 	})
 }
 
+// NeedsPolls reports whether what polls of the node of this id tell matters now, to what is chosen, or admitted, by it.
+func (p *Proxy) NeedsPolls(node string) bool {
+	return p.o.Selector.NeedsPolls(node, time.Now()) || p.admission.inForce() != admission.Off || p.writes.inForce() != admission.Off
+}
+
 // inForce returns the mode in force.
 func (a *admissions) inForce() admission.Mode { return a.mode.Load().(admission.Mode) }
 

@@ -63,6 +63,7 @@ func (p *Proxy) sickSlots(v *view, book *bulk.Book, index *cluster.Index, now ti
 
 // pickSlot chooses a slot of an index for a bulk.
 func (p *Proxy) pickSlot(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
+	p.o.Selector.Chose(now)
 	for {
 		sick := p.sickSlots(v, book, index, now)
 		slot, how := book.Pick(rand.Float64(), sick.fit)

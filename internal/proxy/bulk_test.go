@@ -165,6 +165,8 @@ func (b *bulks) send(body io.Reader, length int64, headers ...string) (*http.Res
 
 func TestABulkGoesToOneShard(t *testing.T) {
 	b := startBulks(t, 3, nil)
+	began := time.Now()
+	require.False(t, b.proxy.o.Selector.NeedsPolls("a", began))
 	for range 20 {
 		resp, body := b.do("POST", "/idx/_bulk", five, explainHeader, "1")
 		require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -176,6 +178,7 @@ func TestABulkGoesToOneShard(t *testing.T) {
 		require.Equal(t, b.nodes[shard].URL, b.nodes[seen[0].node[0]-'a'].URL, "the node of the primary copy coordinates")
 		b.forgetPace()
 	}
+	require.True(t, b.proxy.o.Selector.NeedsPolls("a", began), "shards are chosen by what polls tell")
 	var documents int64
 	for _, s := range b.standings() {
 		require.Positive(t, s.Documents, "all shards get some")

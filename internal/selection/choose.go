@@ -205,6 +205,9 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 	d.gather(req)
 	d.coordinate(req, t)
+	if t.acts && !d.Reason.Left() {
+		raise(&t.s.chosenAt, t.at)
+	}
 }
 
 // listAll leaves the choice to the engine: whatever it picks is listed.

@@ -43,6 +43,8 @@ type Selector struct {
 	n      float64       // Options.Clients
 	turn   atomic.Uint64 // choices
 	passed atomic.Uint64 // requests that were not steered
+	// chosenAt (ns) is when something was last chosen by what polls tell; 0: never.
+	chosenAt atomic.Int64
 
 	probes   rounds
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told

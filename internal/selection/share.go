@@ -59,14 +59,29 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 		return dst
 	}
 	for _, n := range *s.data.Load() {
-		p := &n.probe
-		slow := n.health.condition() == Slow && n.health.good.Load() == 0
-		if p.wanted.Load() || slow || n.health.avoided() || lately(&p.askedAt, at) {
+		if n.suspect(at) {
 			dst = append(dst, n.ID)
 		}
 	}
 	return dst
 }
+
+// suspect reports whether something speaks against n.
+func (n *Node) suspect(at int64) bool {
+	slow := n.health.condition() == Slow && n.health.good.Load() == 0
+	return n.probe.wanted.Load() || slow || n.health.avoided() || lately(&n.probe.askedAt, at)
+}
+
+// NeedsPolls reports whether what polls of the node of this id tell matters now: something was chosen by what polls tell in the last
+// second, or something speaks against that node. Else the engine has chosen the copies of all searches.
+func (s *Selector) NeedsPolls(id string, now time.Time) bool {
+	at := s.since(now)
+	n := (*s.known.Load())[id]
+	return lately(&s.chosenAt, at) || n != nil && n.suspect(at)
+}
+
+// Chose says that something else than the copies of a search is chosen at now by what polls tell.
+func (s *Selector) Chose(now time.Time) { raise(&s.chosenAt, s.since(now)) }
 
 // Suspected takes in which nodes others suspect: they are probed from here. That there are others is
 // reason enough to probe nodes that nobody suspects now and then.

@@ -220,3 +220,33 @@ func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
 	s.Probes(nil, now)
 	require.Equal(t, []string{nodes[3].ID}, s.Suspects(nil, now))
 }
+
+// Polls matter while something is chosen by what they tell, and those of a node that something speaks against. A preview
+// chooses nothing.
+func TestPollsMatterWhileSomethingIsChosenByThem(t *testing.T) {
+	s, nodes := newTest(t, 4)
+	d := &Decision{}
+	s.Probes(nil, epoch)
+	needed := func(after time.Duration) (ids []string) {
+		for _, n := range nodes {
+			if s.NeedsPolls(n.ID, at(after)) {
+				ids = append(ids, n.Name)
+			}
+		}
+		return ids
+	}
+	shards := [][]int{{0, 1}, {2, 3}}
+	served(s, nodes, 100, time.Millisecond, 0)
+	s.Choose(d, Request{Nodes: nodes, Shards: shards, Outliers: true}, at(time.Second))
+	require.Equal(t, NoOutlier, d.Reason)
+	s.Preview(d, Request{Nodes: nodes, Shards: shards}, at(time.Second))
+	require.Empty(t, needed(time.Second))
+	s.Choose(d, Request{Nodes: nodes, Shards: shards}, at(time.Second))
+	require.Len(t, needed(1900*time.Millisecond), 4)
+	require.Empty(t, needed(2*time.Second))
+	s.Chose(at(3 * time.Second))
+	require.Len(t, needed(3*time.Second), 4)
+	s.Suspect(&Decision{Nodes: nodes[:2]}, at(5*time.Second))
+	require.Equal(t, []string{"a", "b"}, needed(5*time.Second))
+	require.False(t, s.NeedsPolls("nobody", at(5*time.Second)))
+}

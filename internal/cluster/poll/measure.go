@@ -114,7 +114,7 @@ func (p *Poller) startPollers(ctx context.Context, pollers map[string]*nodePolle
 // not asked twice at once.
 func (p *Poller) measureNode(ctx context.Context, node *cluster.Node, n *schedule) {
 	var last *Baseline
-	id, address, pace := node.ID, node.URL, p.newPace(n)
+	id, address, pace := node.ID, node.URL, p.newPace(n, node.ID)
 	if !pace.begin(ctx, p.Readers(), float64(node.Processors)) {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,9 @@ const (
 	idleAfter = 10 * time.Second
 	// touchGrain is how exactly it is known when the last search was decided.
 	touchGrain = time.Second
+	// calmFactor is how many times as long as usual nodes are left alone while nothing goes by what polls tell, as the
+	// engine chooses all copies by itself.
+	calmFactor = 4
 	// retryPause follows a poll that the deadline ended: a node that answers again
 	// is to be seen soon.
 	retryPause = 50 * time.Millisecond
@@ -67,25 +71,43 @@ func (a *activity) look(now time.Time) (idle bool, wake <-chan struct{}) {
 }
 
 // Pace spaces the polls of one poller: at the usual interval, or the longer one that
-// the ceiling of the node leaves, while searches are decided that it serves; else
-// more rarely, while none is decided at all at intervals that double up to longest.
+// the ceiling of the node leaves, while searches are decided that it serves, by what it tells; else
+// more rarely: at calmFactor times that while the engine decides, and while no search is decided at all at intervals that double up to longest.
 type Pace struct {
 	activity *activity
 	schedule *schedule
 	ceiling  *ceiling
 	longest  time.Duration
 	now      time.Duration
+	needed   func() bool // whether what the polls tell matters
 }
 
-func (p *Poller) newPace(n *schedule) *Pace {
+// newPace returns the pace of the polls of a node; if none is named, of those of all nodes at once.
+func (p *Poller) newPace(n *schedule, node ...string) *Pace {
 	return &Pace{
 		activity: p.activity, schedule: n, ceiling: newCeiling(),
-		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval,
+		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval, needed: func() bool { return p.needed(node) },
 	}
 }
 
+// needed reports whether anything may go by what polls of these nodes tell, or of any if none is named, here or where others
+// read them.
+func (p *Poller) needed(nodes []string) bool {
+	if p.o.Needed == nil || time.Now().UnixNano()-p.othersAt.Load() < int64(idleAfter) {
+		return true
+	}
+	if s := p.Snapshot(); len(nodes) == 0 && s != nil {
+		return slices.ContainsFunc(s.Nodes, func(n *cluster.Node) bool { return p.o.Needed(n.ID) })
+	}
+	return slices.ContainsFunc(nodes, p.o.Needed)
+}
+
 // NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
-func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterval)) }
+func (p *Poller) NewPace() *Pace {
+	pace := p.newPace(newSchedule(p.o.StatsInterval))
+	pace.needed = func() bool { return true } // a report costs no node anything
+	return pace
+}
 
 // begin waits before the first poll, if so many sidesteps poll a node with so many processors that each has to do so rarely:
 // all whose relay falls silent begin in the same moment. It reports false if ctx ended.
@@ -119,6 +141,9 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)
+	case !p.needed():
+		interval = max(interval, min(calmFactor*usual, p.longest))
+		p.now = usual
 	default:
 		p.now = usual
 	}

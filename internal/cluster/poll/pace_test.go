@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,4 +248,26 @@ func TestTouchAllocatesNothing(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Registerer: prometheus.NewRegistry()})
 	c.Touch()
 	require.Zero(t, testing.AllocsPerRun(100, c.Touch))
+}
+
+// While nothing goes by what the node tells it is left alone four times as long. Others that read what is polled may go by it.
+func TestPollsThatNothingGoesByAreRarer(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, c *Poller, s *statsServer, _ func() []cluster.NodeStats) {
+		var needed atomic.Bool
+		c.o.Needed = func(node string) bool { return node == "n1" && needed.Load() }
+		polls := func() int {
+			search(c, time.Second)
+			s.pauses(time.Now())
+			search(c, time.Minute)
+			return len(s.pauses(time.Now()))
+		}
+		require.InDelta(t, 75, polls(), 7)
+		needed.Store(true)
+		require.InDelta(t, 300, polls(), 25)
+		needed.Store(false)
+		require.InDelta(t, 75, polls(), 7)
+		c.TouchAll()
+		require.InDelta(t, 75+9*3.75, polls(), 12)
+	})
 }

@@ -35,8 +35,8 @@ type Options struct {
 	DiscoveryInterval time.Duration // how often the nodes are listed; default 10 s
 	PlacementInterval time.Duration // how often the cluster state version is read; default 1 s
 	PlacementMaxAge   time.Duration // how old a placement may be to be used; default 1 min
-	StatsInterval     time.Duration // how often each node is measured, ±20 %; default 200 ms
-	StatsIdleInterval time.Duration // how rarely at most while no search is decided, ±20 %; default 2 s
+	StatsInterval     time.Duration // how often each node is measured while something goes by that, ±20 %; default 200 ms
+	StatsIdleInterval time.Duration // how rarely at most while nothing does, or no search is decided, ±20 %; default 2 s
 	StatsTimeout      time.Duration // a node silent for longer is unresponsive; default 1 s
 	PollTimeout       time.Duration // deadline of every other poll; default 5 s
 
@@ -45,6 +45,8 @@ type Options struct {
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	// Needed reports whether anything that is decided goes by what polls of the node of this id tell; nil: always.
+	Needed func(node string) bool
 	// OnStats is called for each poll of a node, failed ones too; it may be
 	// called concurrently for different nodes.
 	OnStats func(cluster.NodeStats)
@@ -96,6 +98,7 @@ type Poller struct {
 	used      *usedNodes
 	meanRate  meanRate
 	readers   atomic.Int64 // of the relay that is followed
+	othersAt  atomic.Int64 // ns since the Unix epoch: the last [Poller.TouchAll]
 	writes    writes
 	listeners []func(cluster.NodeStats, *RawStats)
 
@@ -230,6 +233,7 @@ func (p *Poller) Use(plan *cluster.Plan) { p.used.use(plan) }
 func (p *Poller) TouchAll() {
 	p.Touch()
 	p.used.all.Store(true)
+	p.othersAt.Store(time.Now().UnixNano())
 }
 
 // Idle reports whether no search has been decided for a while.

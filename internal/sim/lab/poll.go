@@ -27,6 +27,7 @@ const pollWork = 0.0002
 const (
 	idleAfter                  = 10 * time.Second
 	idleInterval               = 2 * time.Second
+	calmFactor                 = 4
 	retryPause                 = 50 * time.Millisecond
 	pollCeiling                = 100.0 // of a node with manyProcessors; with fewer that part of it, down to leastShare
 	manyProcessors, leastShare = 8, 0.25
@@ -164,6 +165,9 @@ func (p *poller) rest(unanswered bool) {
 		interval = max(interval, p.pause)
 	case unused:
 		interval = max(interval, idleInterval)
+	case p.of != nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()):
+		interval = max(interval, calmFactor*usual)
+		p.pause = usual
 	default:
 		p.pause = usual
 	}
