@@ -234,8 +234,8 @@ func countHops(t *testing.T, copies, sidecars int, load float64) (searches, read
 
 // Searches of one shard and reads by id go to the node that serves them, in a busy cluster, too: in 99 of 100 nothing travels
 // between nodes. There are two exceptions. A search of one shard is left to the engine by a sidecar that sees little of
-// what its nodes serve: for half of these the engine takes the other copy. And a node that alone has the copies coordinates
-// nothing of its own accord while it is full, as all are at load 0.9.
+// what its nodes serve: for half of these the engine takes the other copy. And where a node that alone has the copies is
+// full, as most are at load 0.9, all nodes take turns.
 func TestWhatOneNodeCanAnswerStaysThere(t *testing.T) {
 	const well, left, full = 0.01, 0.6, 1
 	for _, c := range []struct {
