@@ -52,6 +52,12 @@ func (s *sidestep) servedBy(pathAndQuery string) map[string]string {
 	s.t.Helper()
 	got := s.get(s.dataURL(pathAndQuery))
 	require.Equal(s.t, http.StatusOK, got.status, got.body)
+	return servingNodes(s.t, got.body)
+}
+
+// servingNodes returns the ids of the nodes that served, by shard, by an answer with explain=true.
+func servingNodes(t *testing.T, body string) map[string]string {
+	t.Helper()
 	var found struct {
 		Hits struct {
 			Hits []struct {
@@ -60,8 +66,8 @@ func (s *sidestep) servedBy(pathAndQuery string) map[string]string {
 			}
 		}
 	}
-	require.NoError(s.t, json.Unmarshal([]byte(got.body), &found))
-	require.NotEmpty(s.t, found.Hits.Hits, got.body)
+	require.NoError(t, json.Unmarshal([]byte(body), &found))
+	require.NotEmpty(t, found.Hits.Hits, body)
 	nodes := map[string]string{}
 	for _, hit := range found.Hits.Hits {
 		nodes[hit.Shard] = hit.Node

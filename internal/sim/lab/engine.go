@@ -199,6 +199,9 @@ func (g *gather) leave(node int) {
 func (g *gather) ask(i int, copies []int) {
 	w, c, n := g.w, g.c, g.w.nodes[copies[0]]
 	sent := w.c.now
+	if n != c.node {
+		g.run.hops++
+	}
 	searches := g.s.kind != readByID // what the engine counts
 	if searches {
 		c.outstanding[n.id]++
@@ -311,10 +314,10 @@ func (c *coordinator) reset() {
 // reduce returns the CPU seconds of s on its coordinating node.
 func (w *world) reduce(s *search) float64 {
 	switch {
-	case w.sc.drawn == nil:
-		return w.sc.reduce.Seconds()
 	case s.kind == readByID:
 		return reduceRead
+	case w.sc.drawn == nil:
+		return w.sc.reduce.Seconds()
 	}
 	return reduceSearch + reduceShard*float64(len(s.shards))
 }

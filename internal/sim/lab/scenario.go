@@ -15,7 +15,8 @@ type Scenario struct {
 	machine
 	nodes     int
 	indices   int
-	shards    int // of each index; a search touches all shards of one index
+	shards    int     // of each index; a search touches all shards of one index
+	byID      float64 // share of the requests that read a document
 	copies    int
 	scattered bool // copies are placed by lot, not in a ring
 
@@ -147,7 +148,8 @@ func (sc *Scenario) place(rng *rand.Rand, index, shard int) []int {
 	return out
 }
 
-// capacity returns how many searches a second all nodes, healthy, can answer.
+// capacity returns how many searches a second all nodes, healthy, can answer. A document that is read beside them costs
+// hardly anything.
 func (sc *Scenario) capacity() float64 {
 	if sc.drawn != nil {
 		return sc.drawn.Capacity
@@ -156,6 +158,7 @@ func (sc *Scenario) capacity() float64 {
 	if sc.dedicated {
 		cost -= sc.reduce.Seconds()
 	}
+	cost *= 1 - sc.byID
 	return float64(sc.nodes) * sc.cpus / cost
 }
 

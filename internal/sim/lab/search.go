@@ -54,6 +54,7 @@ type try struct {
 	// cancelled: nobody waits for it. What waits for a thread is dropped, what runs is
 	// not: the engine would stop it within some milliseconds.
 	cancelled bool
+	hops      int // shard queries that its coordinating node sent to another node
 }
 
 // good reports whether its answer is the client's, and lacks nothing.
@@ -75,6 +76,10 @@ func (w *world) request(s *search) {
 		mean := w.sc.demand.Seconds()
 		if s.class == floodClass {
 			mean *= w.sc.flood.factor
+		}
+		if w.sc.byID > 0 && w.demands.Float64() < w.sc.byID {
+			at := w.demands.IntN(len(s.shards))
+			s.kind, s.shards, mean = readByID, s.shards[at:at+1], readDemand
 		}
 		s.demands = w.drawDemands(len(s.shards), mean, w.sc.sigma)
 		return
