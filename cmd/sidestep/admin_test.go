@@ -214,7 +214,7 @@ func TestDrainCommand(t *testing.T) {
 	require.NoError(t, s.SetMode(proxy.ModeObserve))
 	_, out, _ = s.command(t, "drain", "node-2")
 	require.Equal(t, `node-2 is drained for 10m0s, or until it has restarted
-but the mode is observe: the engine chooses the copies of all searches, and goes on using the node; sidestep only sends no request through it
+but the mode here is observe: searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node
 `, out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)

@@ -58,7 +58,7 @@ func (d Drained) note(length time.Duration) string {
 	case length == 0 && d.Leaving != "":
 		return "the cluster announces that the node leaves (" + d.Leaving + "): it is left out until the cluster takes that back"
 	case length > 0 && d.Mode != "route":
-		return "the mode is " + d.Mode + ": the engine chooses the copies of all searches, and goes on using the node; sidestep only sends no request through it"
+		return "the mode here is " + d.Mode + ": searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node"
 	}
 	return ""
 }

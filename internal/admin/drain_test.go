@@ -35,8 +35,8 @@ func TestDrain(t *testing.T) {
 func TestDrainSaysWhatItDoesNotChange(t *testing.T) {
 	for _, c := range []struct{ mode, leaving, length, note string }{
 		{"route", "drained", "5m", ""},
-		{"observe", "drained", "5m", "the mode is observe: "},
-		{"off", "drained", "5m", "the mode is off: "},
+		{"observe", "drained", "5m", "the mode here is observe: "},
+		{"off", "drained", "5m", "the mode here is off: "},
 		{"off", "", "0s", ""},
 		{"route", "excluded", "0s", "the cluster announces that the node leaves (excluded): "},
 	} {
