@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,7 +19,9 @@ import (
 type clientLoad struct {
 	mu     sync.Mutex
 	failed []string
-	listed map[string]int // searches by node that was listed
+	// answered counts searches, listed those by node that was listed.
+	answered int
+	listed   map[string]int
 }
 
 // keepSearching has clients search until the function returned is called. What failed is
@@ -51,6 +54,7 @@ func (l *clientLoad) add(a *answer, err error) {
 	case a.status != http.StatusOK || harness.Partial(a.body):
 		l.failed = append(l.failed, strconv.Itoa(a.status)+" "+string(a.body))
 	default:
+		l.answered++
 		for _, name := range a.decision.Nodes {
 			l.listed[name]++
 		}
@@ -67,6 +71,18 @@ func (l *clientLoad) next(t *testing.T, node string, count int) {
 	}
 	until := listed() + count
 	require.Eventually(t, func() bool { return listed() >= until }, patience, 10*time.Millisecond)
+}
+
+// more waits until so many more searches were answered.
+func (l *clientLoad) more(t *testing.T, count int) {
+	t.Helper()
+	answered := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.answered
+	}
+	until := answered() + count
+	require.Eventually(t, func() bool { return answered() >= until }, patience, 10*time.Millisecond)
 }
 
 // forget forgets which nodes were listed.
@@ -148,6 +164,79 @@ func TestDrainUnderLoad(t *testing.T) {
 	drain("0s")
 	load.next(t, node, 20)
 	end()
+}
+
+// A rolling restart as operations.md has it, of one node, with the selection as it is by default. From a second after the
+// command on, the node serves nothing but probes. It is searched again when it is back, although
+// the mark was for longer. No search fails.
+func TestDrainAndRestartUnderLoad(t *testing.T) {
+	const enable = "cluster.routing.allocation.enable"
+	f := startBefore(t, shared.Cluster, "cluster: {discovery_interval: 1s}\n")
+	require.NoError(t, f.AwaitReady(t.Context()))
+	load, stop := keepSearching(t, f.URL, 4)
+	node := shared.Cluster.Nodes[1]
+	searched := func() {
+		t.Helper()
+		before := queries(t)[node.Name]
+		require.Eventually(t, func() bool { return queries(t)[node.Name] >= before+20 }, patience, 100*time.Millisecond)
+	}
+	searched()
+	t.Cleanup(func() { putSettings(context.Background(), t, map[string]any{enable: nil}) })
+	putSettings(t.Context(), t, map[string]any{enable: "primaries"})
+
+	out, err := exec.CommandContext(t.Context(), shared.Binary, "drain", node.Name, "--admin", f.AdminURL).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	time.Sleep(time.Second)
+	require.Eventually(t, func() bool { // what was in flight is no new search
+		return counts(t, "search", "query_current")[node.Name]+counts(t, "search", "fetch_current")[node.Name] == 0
+	}, patience, 10*time.Millisecond)
+	requireSpared(t, f, load, node.Name)
+	require.Equal(t, map[string]string{node.Name: "drained"}, leavingNodes(t, f))
+
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	defer cancel()
+	require.NoError(t, node.Terminate(ctx))
+	load.more(t, 50)
+	require.NoError(t, node.Restart(ctx))
+	putSettings(ctx, t, map[string]any{enable: nil})
+	require.NoError(t, shared.Cluster.WaitGreen(ctx, ""))
+	require.Eventually(t, func() bool { return len(leavingNodes(t, f)) == 0 }, patience, 50*time.Millisecond, "the mark is forgotten")
+	searched()
+	stop()
+	require.Empty(t, load.failed)
+	allFine(t)
+}
+
+// requireSpared requires that a node serves nothing but probes while clients search. Searches count that all
+// nodes were well for: where another one is out, or keeps a search waiting, a shard's last copy may be on this one.
+func requireSpared(t *testing.T, f *harness.Front, load *clientLoad, node string) {
+	t.Helper()
+	probed := func() int { return int(probes(t) + sumOf(t, f, "sidestep_probes_total", nil)) }
+	again := func() float64 {
+		return sumOf(t, f, "sidestep_failovers_total", nil) + sumOf(t, f, "sidestep_hedges_total", nil)
+	}
+	fine := func() bool {
+		_, fine, err := fineNodes(t.Context(), f)
+		require.NoError(t, err)
+		return fine == len(shared.Cluster.Nodes)
+	}
+	counted := 0
+	for range 100 {
+		began, well, repeated, sent, before := time.Now(), fine(), again(), probed(), queries(t)[node]
+		load.more(t, 50)
+		served := queries(t)[node] - before
+		sent = probed() - sent
+		changes, err := f.StateChanges(began)
+		require.NoError(t, err)
+		if well && fine() && len(changes) == 0 && again() == repeated {
+			require.LessOrEqual(t, served, sent, "searches on %s, and probes", node)
+			counted++
+		}
+		if counted == 4 {
+			return
+		}
+	}
+	require.Fail(t, "a node is always out")
 }
 
 // A node that is excluded from allocation is about to leave, until it is not excluded any more.
