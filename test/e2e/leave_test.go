@@ -278,3 +278,33 @@ func TestExcludedNodeIsAboutToLeave(t *testing.T) {
 	}
 	end()
 }
+
+// A node of which OpenSearch decommissions the zone is about to leave while it drains. OpenSearch demands weights before: while
+// these are strict, searches pass; they are not sent through the node. No search fails.
+func TestDecommissionedNodeIsAboutToLeave(t *testing.T) {
+	if lacks(t, "weighted routing", search{path: zoneWeights}) {
+		return
+	}
+	putSettings(t.Context(), t, map[string]any{"cluster.routing.allocation.enable": "none"})
+	t.Cleanup(func() {
+		putSettings(context.Background(), t, map[string]any{"cluster.routing.allocation.enable": nil})
+		allFine(t)
+	})
+	weighZones(t)
+	const decommission = "/_cluster/decommission/awareness"
+	change(t, http.MethodPut, decommission+"/zone/c?delay_timeout=60m", nil)
+	t.Cleanup(func() { change(t, http.MethodDelete, decommission, nil) })
+	f := startBefore(t, shared.Cluster, "cluster: {discovery_interval: 1s}\n") // its first questions are asked at once
+	require.NoError(t, f.AwaitReady(t.Context()))
+	node := shared.Cluster.Nodes[2].Name
+	require.Eventually(t, func() bool { return leavingNodes(t, f)[node] == "decommissioned" }, patience, 50*time.Millisecond)
+	for range 50 {
+		got, err := send(t.Context(), f.URL, search{target: "products", body: `{"size":1}`})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+		require.False(t, harness.Partial(got.body))
+		require.NotEmpty(t, got.decision.Coordinator)
+		require.NotEqual(t, node, got.decision.Coordinator)
+	}
+	require.Equal(t, map[string]string{node: "decommissioned"}, leavingNodes(t, f))
+}
