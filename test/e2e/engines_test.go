@@ -66,10 +66,27 @@ func weighZones(t *testing.T) (forget func()) {
 	}
 	awareness("zone", "a,b,c")
 	t.Cleanup(func() { awareness(nil, nil) })
-	change(t, http.MethodPut, zoneWeights, object{"weights": object{"a": "1", "b": "1", "c": "0"}, "_version": -1})
-	forget = sync.OnceFunc(func() { change(t, http.MethodDelete, zoneWeights, object{"_version": 0}) })
+	change(t, http.MethodPut, zoneWeights, object{"weights": object{"a": "1", "b": "1", "c": "0"}, "_version": weightsVersion(t)})
+	forget = sync.OnceFunc(func() { change(t, http.MethodDelete, zoneWeights, object{"_version": weightsVersion(t)}) })
 	t.Cleanup(forget)
 	return forget
+}
+
+// weightsVersion returns the version of the weights of zones, which a change of them must name: -1 before the first.
+func weightsVersion(t *testing.T) int {
+	t.Helper()
+	var state struct {
+		Metadata struct {
+			Routing *struct {
+				Version int `json:"_version"`
+			} `json:"weighted_shard_routing"`
+		} `json:"metadata"`
+	}
+	require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodGet, "/_cluster/state/metadata?filter_path=metadata.weighted_shard_routing", nil, &state))
+	if state.Metadata.Routing == nil {
+		return -1
+	}
+	return state.Metadata.Routing.Version
 }
 
 // While zones have weights OpenSearch forbids node preferences. Clients notice

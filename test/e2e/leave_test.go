@@ -146,20 +146,8 @@ func TestDrainUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, "%s", body)
 	}
-	other := shared.Cluster.Nodes[0].Name
 	drain("10m")
-	load.next(t, other, 20) // what was in flight has finished
-	// On a busy machine a node with the other copies may be out of use for a moment: then the drained
-	// one is used all the same. Where searches take long, one is probed in between.
-	probed := func() int { return int(probes(t) + sumOf(t, f, "sidestep_probes_total", nil)) }
-	spared := func() bool {
-		load.forget()
-		sent, before := probed(), queries(t)
-		load.next(t, other, 50)
-		after := queries(t)
-		return after[node]-before[node] <= probed()-sent && !load.named(node)
-	}
-	require.Eventually(t, spared, patience, 10*time.Millisecond, "the node serves nothing but probes")
+	requireSpared(t, f, load, node)
 	require.Equal(t, map[string]string{node: "drained"}, leavingNodes(t, f))
 	drain("0s")
 	load.next(t, node, 20)
@@ -187,9 +175,6 @@ func TestDrainAndRestartUnderLoad(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), shared.Binary, "drain", node.Name, "--admin", f.AdminURL).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	time.Sleep(time.Second)
-	require.Eventually(t, func() bool { // what was in flight is no new search
-		return counts(t, "search", "query_current")[node.Name]+counts(t, "search", "fetch_current")[node.Name] == 0
-	}, patience, 10*time.Millisecond)
 	requireSpared(t, f, load, node.Name)
 	require.Equal(t, map[string]string{node.Name: "drained"}, leavingNodes(t, f))
 
@@ -207,6 +192,22 @@ func TestDrainAndRestartUnderLoad(t *testing.T) {
 	allFine(t)
 }
 
+// idle reports whether neither sidestep nor the engine knows of a search in flight on a node.
+func idle(t *testing.T, f *harness.Front, node string) bool {
+	t.Helper()
+	var nodes []struct {
+		Name                      string
+		Outstanding, Coordinating int
+	}
+	require.NoError(t, f.AdminJSON(t.Context(), "/nodes", &nodes))
+	for _, n := range nodes {
+		if n.Name == node && n.Outstanding+n.Coordinating > 0 {
+			return false
+		}
+	}
+	return counts(t, "search", "query_current")[node]+counts(t, "search", "fetch_current")[node] == 0
+}
+
 // requireSpared requires that a node serves nothing but probes while clients search. Searches count that all
 // nodes were well for: where another one is out, or keeps a search waiting, a shard's last copy may be on this one.
 func requireSpared(t *testing.T, f *harness.Front, load *clientLoad, node string) {
@@ -220,8 +221,10 @@ func requireSpared(t *testing.T, f *harness.Front, load *clientLoad, node string
 		require.NoError(t, err)
 		return fine == len(shared.Cluster.Nodes)
 	}
+	require.Eventually(t, func() bool { return idle(t, f, node) }, patience, 10*time.Millisecond, "what was in flight is no new search")
 	counted := 0
 	for range 100 {
+		load.forget()
 		began, well, repeated, sent, before := time.Now(), fine(), again(), probed(), queries(t)[node]
 		load.more(t, 50)
 		served := queries(t)[node] - before
@@ -230,6 +233,7 @@ func requireSpared(t *testing.T, f *harness.Front, load *clientLoad, node string
 		require.NoError(t, err)
 		if well && fine() && len(changes) == 0 && again() == repeated {
 			require.LessOrEqual(t, served, sent, "searches on %s, and probes", node)
+			require.False(t, load.named(node))
 			counted++
 		}
 		if counted == 4 {
