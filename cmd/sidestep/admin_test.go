@@ -17,6 +17,7 @@ import (
 
 	"sidestep/internal/app"
 	"sidestep/internal/config"
+	"sidestep/internal/proxy"
 	simcluster "sidestep/internal/sim/cluster"
 )
 
@@ -95,7 +96,8 @@ func TestAdminCommandsMisused(t *testing.T) {
 		{[]string{"check", "--output", "xml"}, `sidestep check: invalid value "xml" for flag -output: must be table or json` + "\nsidestep check --help lists the flags.\n"},
 		{[]string{"check", "--timeout", "-1s"}, "sidestep check: --timeout must be more than 0\nsidestep check --help lists the flags.\n"},
 		{[]string{"drain"}, "sidestep drain: a node is missing: sidestep top lists them\nsidestep drain --help lists the flags.\n"},
-		{[]string{"drain", "es-1", "--for", "-1s"}, "sidestep drain: --for must not be negative\nsidestep drain --help lists the flags.\n"},
+		{[]string{"drain", "es-1", "--for", "-1s"}, "sidestep drain: --for must be from 0s to 24h\nsidestep drain --help lists the flags.\n"},
+		{[]string{"drain", "es-1", "--for", "48h"}, "sidestep drain: --for must be from 0s to 24h\nsidestep drain --help lists the flags.\n"},
 		{[]string{"drain", "es-1", "--token-file", "/nowhere"}, "sidestep drain: --token-file: open /nowhere: no such file or directory\nsidestep drain --help lists the flags.\n"},
 		{[]string{"spikes", "--admin", "gopher://x"}, "sidestep spikes: --admin, or SIDESTEP_ADMIN, is no address such as http://127.0.0.1:9211\nsidestep spikes --help lists the flags.\n"},
 		{[]string{"spikes", "--ca-file", "/nowhere"}, "sidestep spikes: --ca-file: open /nowhere: no such file or directory\nsidestep spikes --help lists the flags.\n"},
@@ -205,10 +207,15 @@ func TestDrainCommand(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	code, out, stderr = s.command(t, "drain", "node-2", "--for", "0s", "--output", "json")
 	require.Zero(t, code, stderr)
-	require.JSONEq(t, `{"node":"node-2","for":"0s"}`, out)
+	require.JSONEq(t, `{"node":"node-2","for":"0s","mode":"route"}`, out)
 	code, out, stderr = s.command(t, "drain", "node-2", "--for", "0s")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "node-2 is drained no longer\n", out)
+	require.NoError(t, s.SetMode(proxy.ModeObserve))
+	_, out, _ = s.command(t, "drain", "node-2")
+	require.Equal(t, `node-2 is drained for 10m0s, or until it has restarted
+but the mode here is observe: searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node
+`, out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "sidestep drain: there is no such node: node-9; there are node-1, node-2, node-3")

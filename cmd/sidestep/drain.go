@@ -12,8 +12,11 @@ import (
 	"sidestep/internal/config"
 )
 
-// drainLength is for how long a node is drained if nobody says.
-const drainLength = 10 * time.Minute
+// drainLength is for how long a node is drained if nobody says, drainLongest the most.
+const (
+	drainLength  = 10 * time.Minute
+	drainLongest = 24 * time.Hour
+)
 
 const drainUsage = `sidestep drain tells a running sidestep that a node is about to leave or to restart: it
 is given no new searches while every shard keeps another copy, and coordinates nothing.
@@ -42,8 +45,8 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 			set.StringVar(&tokenFile, "token-file", "", "")
 		},
 		run: func(ctx context.Context, r adminRun) (int, error) {
-			if length < 0 {
-				return exitUsage, errors.New("--for must not be negative")
+			if length < 0 || length > drainLongest {
+				return exitUsage, errors.New("--for must be from 0s to 24h")
 			}
 			token := ""
 			if tokenFile != "" {

@@ -35,8 +35,8 @@ type Service interface {
 	// Check checks whether the cluster is fit for sidestep, in bounded time.
 	Check(ctx context.Context) any
 	// Drain keeps a node from new requests for a while; 0: no longer. The error is a
-	// [NoNode] if there is none of that name.
-	Drain(node string, length time.Duration) error
+	// [NoNode] if there is none of that name, and a [SeveralNodes] if there are several.
+	Drain(node string, length time.Duration) (Drained, error)
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 	Diagnosis
@@ -63,6 +63,12 @@ type NoNode string
 
 // Error implements error.
 func (e NoNode) Error() string { return string(e) }
+
+// SeveralNodes says that there are several nodes of the name given.
+type SeveralNodes string
+
+// Error implements error.
+func (e SeveralNodes) Error() string { return string(e) }
 
 // Options configures [New].
 type Options struct {

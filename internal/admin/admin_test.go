@@ -30,6 +30,7 @@ type fake struct {
 	setErr     error
 	drained    string
 	drainedFor time.Duration
+	leaving    string
 	nodes      any
 	mode       string
 	reloads    int
@@ -67,11 +68,11 @@ func (f *fake) SetMode(mode string) error {
 	return f.setErr
 }
 
-func (f *fake) Drain(node string, length time.Duration) error {
+func (f *fake) Drain(node string, length time.Duration) (admin.Drained, error) {
 	if f.setErr == nil {
 		f.drained, f.drainedFor = node, length
 	}
-	return f.setErr
+	return admin.Drained{Mode: f.mode, Leaving: f.leaving}, f.setErr
 }
 
 func (f *fake) Reload() error {

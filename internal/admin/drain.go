@@ -15,7 +15,15 @@ const (
 	drainLongest = 24 * time.Hour
 )
 
-// draining is the body of PUT /-/drain, and of the answer.
+// Drained says how things stand after a node was drained, or said to stay.
+type Drained struct {
+	// Mode is the mode of routing.
+	Mode string `json:"mode"`
+	// Leaving is how the node is said to leave now: drained, or as the cluster announces it; empty: it stays.
+	Leaving string `json:"leaving,omitempty"`
+}
+
+// draining is the body of PUT /-/drain.
 type draining struct {
 	Node string `json:"node"` // name or id
 	For  string `json:"for"`  // as 10m; 0s: no longer
@@ -36,6 +44,25 @@ func (d draining) length() (time.Duration, error) {
 	return length, nil
 }
 
+// drainAnswer is the answer to PUT /-/drain.
+type drainAnswer struct {
+	draining
+	Drained
+	// Note says why the node may be used, or left out, all the same.
+	Note string `json:"note,omitempty"`
+}
+
+// note says what the answer to a request to drain a node for a while would otherwise hide.
+func (d Drained) note(length time.Duration) string {
+	switch {
+	case length == 0 && d.Leaving != "":
+		return "the cluster announces that the node leaves (" + d.Leaving + "): it is left out until the cluster takes that back"
+	case length > 0 && d.Mode != "route":
+		return "the mode here is " + d.Mode + ": searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node"
+	}
+	return ""
+}
+
 // drain keeps a node from new requests for a while.
 func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 	var wanted draining
@@ -48,7 +75,8 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		h.json(w, statusOfBody(err), refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
 		return
 	}
-	if err := h.service.Drain(wanted.Node, length); err != nil {
+	drained, err := h.service.Drain(wanted.Node, length)
+	if err != nil {
 		h.json(w, statusOfError(err), refusal{Error: err.Error()})
 		return
 	}
@@ -57,7 +85,7 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		said = "a node is drained no longer"
 	}
 	h.logger.Info(said, "node", wanted.Node, "for", length, "by", r.RemoteAddr)
-	h.json(w, http.StatusOK, draining{Node: wanted.Node, For: length.String()})
+	h.json(w, http.StatusOK, drainAnswer{draining{wanted.Node, length.String()}, drained, drained.note(length)})
 }
 
 // statusOfBody returns the status for a body that could not be read.

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"testing"
@@ -20,12 +21,32 @@ func TestDrain(t *testing.T) {
 		{`{"node":"node-3","for":"90s"}`, `"for": "1m30s"`, 90 * time.Second},
 		{`{"node":"node-3","for":"0s"}`, `"for": "0s"`, 0},
 	} {
-		service := &fake{}
+		service := &fake{mode: "route"}
 		w := do(t, newHandler(service), "PUT /-/drain", c.body)
 		require.Equal(t, http.StatusOK, w.Code, w.Body.String())
 		require.Contains(t, w.Body.String(), c.want)
+		require.NotContains(t, w.Body.String(), "note")
 		require.Equal(t, "node-3", service.drained)
 		require.Equal(t, c.length, service.drainedFor)
+	}
+}
+
+// Who drains a node learns if it is used all the same, and who ends that if it is left out all the same.
+func TestDrainSaysWhatItDoesNotChange(t *testing.T) {
+	for _, c := range []struct{ mode, leaving, length, note string }{
+		{"route", "drained", "5m", ""},
+		{"observe", "drained", "5m", "the mode here is observe: "},
+		{"off", "drained", "5m", "the mode here is off: "},
+		{"off", "", "0s", ""},
+		{"route", "excluded", "0s", "the cluster announces that the node leaves (excluded): "},
+	} {
+		w := do(t, newHandler(&fake{mode: c.mode, leaving: c.leaving}), "PUT /-/drain", `{"node":"a","for":"`+c.length+`"}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+		var told struct{ Mode, Leaving, Note string }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &told))
+		require.Equal(t, []string{c.mode, c.leaving}, []string{told.Mode, told.Leaving})
+		require.Equal(t, c.note == "", told.Note == "")
+		require.Contains(t, told.Note, c.note)
 	}
 }
 
@@ -47,6 +68,8 @@ func TestDrainRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 	w := do(t, newHandler(&fake{setErr: admin.NoNode("there is no such node")}), "PUT /-/drain", `{"node":"a"}`)
 	require.Equal(t, http.StatusNotFound, w.Code)
+	w = do(t, newHandler(&fake{setErr: admin.SeveralNodes("there are several")}), "PUT /-/drain", `{"node":"a"}`)
+	require.Equal(t, http.StatusConflict, w.Code)
 	w = do(t, newHandler(&fake{setErr: errors.New("cannot")}), "PUT /-/drain", `{"node":"a"}`)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	w = do(t, newHandlerWith(&fake{}, admin.Access{}), "PUT /-/drain", `{"node":"a"}`)

@@ -95,7 +95,7 @@ func (h *handler) switchMode(name string, s Switch) http.HandlerFunc {
 // statusOfError returns the status for an error of the service.
 func statusOfError(err error) int {
 	switch {
-	case errors.As(err, new(Unconfigured)):
+	case errors.As(err, new(Unconfigured)), errors.As(err, new(SeveralNodes)):
 		return http.StatusConflict
 	case errors.As(err, new(NoNode)):
 		return http.StatusNotFound

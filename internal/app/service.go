@@ -64,12 +64,27 @@ func (s service) Check(ctx context.Context) any { return s.app.current.Load().ch
 func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
 
 // Drain implements admin.Service.
-func (s service) Drain(node string, length time.Duration) error {
-	err := s.app.change(func(p *proxy.Proxy) error { return p.Drain(node, length) })
-	if errors.Is(err, proxy.ErrNoNode) {
-		return admin.NoNode(err.Error())
+func (s service) Drain(node string, length time.Duration) (admin.Drained, error) {
+	var now admin.Drained
+	err := s.app.change(func(p *proxy.Proxy) error {
+		now.Mode = string(p.Mode())
+		if err := p.Drain(node, length); err != nil {
+			return err
+		}
+		for _, n := range p.Nodes() {
+			if n.ID == node || n.Name == node {
+				now.Leaving = n.Leaving
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, proxy.ErrNoNode):
+		err = admin.NoNode(err.Error())
+	case errors.Is(err, proxy.ErrSeveralNodes):
+		err = admin.SeveralNodes(err.Error())
 	}
-	return err
+	return now, err
 }
 
 // Reload implements admin.Service.

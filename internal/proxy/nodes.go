@@ -43,8 +43,11 @@ func (p *Proxy) Nodes() []NodeStatus {
 	return out
 }
 
-// ErrNoNode says that there is no such node.
-var ErrNoNode = errors.New("there is no such node")
+// ErrNoNode says that there is no such node, ErrSeveralNodes that there are several of that name.
+var (
+	ErrNoNode       = errors.New("there is no such node")
+	ErrSeveralNodes = errors.New("there are several nodes of this name")
+)
 
 // Drain keeps the node with this name or id from new requests, as far as others can take them,
 // for a while; 0: no longer.
@@ -55,7 +58,7 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 		names = append(names, n.Name)
 		if n.ID == node || n.Name == node {
 			if found != nil {
-				return fmt.Errorf("%w alone: several are called %s, give an id", ErrNoNode, node)
+				return fmt.Errorf("%w: %s; give an id: %s or %s", ErrSeveralNodes, node, found.ID, n.ID)
 			}
 			found = n
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,14 +51,13 @@ func TestTypedPath(t *testing.T) {
 	t.Logf("%s %s has no mapping types: %d", shared.Cluster.Distribution, shared.Cluster.Version, got.status)
 }
 
-// While zones have weights OpenSearch forbids node preferences. Clients notice
-// nothing, sidestep stops to send them, and takes them up when weights are gone.
-func TestStrictWeightedRouting(t *testing.T) {
-	const weights = "/_cluster/routing/awareness/zone/weights"
-	if lacks(t, "weighted routing", search{path: weights}) {
-		return
-	}
-	learned(t, "products")
+// zoneWeights is where OpenSearch has the weights of zones.
+const zoneWeights = "/_cluster/routing/awareness/zone/weights"
+
+// weighZones gives the zones of the nodes weights, none to the last, until the function that is returned is called, or the
+// test ends.
+func weighZones(t *testing.T) (forget func()) {
+	t.Helper()
 	awareness := func(attributes, zones any) {
 		change(t, http.MethodPut, "/_cluster/settings", object{"persistent": object{
 			"cluster.routing.allocation.awareness.attributes":        attributes,
@@ -66,15 +66,37 @@ func TestStrictWeightedRouting(t *testing.T) {
 	}
 	awareness("zone", "a,b,c")
 	t.Cleanup(func() { awareness(nil, nil) })
-	change(t, http.MethodPut, weights, object{"weights": object{"a": "1", "b": "1", "c": "0"}, "_version": -1})
-	weighted := true
-	forget := func() {
-		if weighted {
-			change(t, http.MethodDelete, weights, object{"_version": 0})
-			weighted = false
-		}
-	}
+	change(t, http.MethodPut, zoneWeights, object{"weights": object{"a": "1", "b": "1", "c": "0"}, "_version": weightsVersion(t)})
+	forget = sync.OnceFunc(func() { change(t, http.MethodDelete, zoneWeights, object{"_version": weightsVersion(t)}) })
 	t.Cleanup(forget)
+	return forget
+}
+
+// weightsVersion returns the version of the weights of zones, which a change of them must name: -1 before the first.
+func weightsVersion(t *testing.T) int {
+	t.Helper()
+	var state struct {
+		Metadata struct {
+			Routing *struct {
+				Version int `json:"_version"`
+			} `json:"weighted_shard_routing"`
+		} `json:"metadata"`
+	}
+	require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodGet, "/_cluster/state/metadata?filter_path=metadata.weighted_shard_routing", nil, &state))
+	if state.Metadata.Routing == nil {
+		return -1
+	}
+	return state.Metadata.Routing.Version
+}
+
+// While zones have weights OpenSearch forbids node preferences. Clients notice
+// nothing, sidestep stops to send them, and takes them up when weights are gone.
+func TestStrictWeightedRouting(t *testing.T) {
+	if lacks(t, "weighted routing", search{path: zoneWeights}) {
+		return
+	}
+	learned(t, "products")
+	forget := weighZones(t)
 
 	told := checked(t).find(t, `^weighted routing by zone is set: a 1\.0, b 1\.0, c 0\.0; it is strict`)
 	require.Equal(t, "problem", told.Level)

@@ -129,7 +129,7 @@ func (c *Client) ask(ctx context.Context, q question, into any) (json.RawMessage
 		return nil, fmt.Errorf("the answer of %s is larger than %d MiB", c.base.Host, maxAnswer>>20)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.refused(q.path, resp.StatusCode, body)
+		return nil, c.refused(q, resp.StatusCode, body)
 	}
 	if !json.Valid(body) {
 		return nil, fmt.Errorf("what answers on %s is no admin listener of sidestep (--admin)", c.base.Host)
@@ -145,7 +145,7 @@ type notFound string
 
 func (e notFound) Error() string { return string(e) }
 
-func (c *Client) refused(path string, status int, body []byte) error {
+func (c *Client) refused(q question, status int, body []byte) error {
 	var told struct {
 		Error string `json:"error"`
 	}
@@ -153,16 +153,18 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	switch {
 	case ours && status == http.StatusNotFound:
 		return notFound(told.Error)
+	case ours && status == http.StatusUnauthorized && q.token != "":
+		return errors.New("the token in --token-file is not that of the admin listener: it must be the one in admin.token_file")
 	case ours && status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: name its file with --token-file", told.Error)
 	case ours:
 		return errors.New(told.Error)
 	case status == http.StatusNotFound:
-		return fmt.Errorf("%s has no %s: it is no admin listener, or of an older sidestep (--admin)", c.base.Host, path)
+		return fmt.Errorf("%s has no %s: it is no admin listener, or of an older sidestep (--admin)", c.base.Host, q.path)
 	case status == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return fmt.Errorf("%s speaks TLS: begin the address with https:// (--admin)", c.base.Host)
 	}
-	return fmt.Errorf("%s answered %s with status %d %s: is it the admin listener of sidestep? (--admin)", c.base.Host, path, status, http.StatusText(status))
+	return fmt.Errorf("%s answered %s with status %d %s: is it the admin listener of sidestep? (--admin)", c.base.Host, q.path, status, http.StatusText(status))
 }
 
 // inWords says what an error of the connection means and what to do.

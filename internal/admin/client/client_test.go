@@ -68,6 +68,22 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
+// A token that is refused was named.
+func TestAWrongToken(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":"this needs the token"}`)
+	}))
+	defer server.Close()
+	admin, err := client.New(client.Options{Address: host(server), Timeout: time.Minute})
+	require.NoError(t, err)
+	defer admin.Close()
+	err = client.Drain(t.Context(), admin, io.Discard, client.Table, client.Draining{Node: "a", Token: "old"})
+	require.EqualError(t, err, "the token in --token-file is not that of the admin listener: it must be the one in admin.token_file")
+	err = client.Drain(t.Context(), admin, io.Discard, client.Table, client.Draining{Node: "a"})
+	require.EqualError(t, err, "this needs the token: name its file with --token-file")
+}
+
 func TestNothingListens(t *testing.T) {
 	_, err := spikesAt(t, client.Options{Address: "http://127.0.0.1:1"})
 	require.EqualError(t, err, "nothing listens on 127.0.0.1:1: is sidestep running there? (--admin)")

@@ -21,7 +21,10 @@ func Drain(ctx context.Context, c *Client, out io.Writer, f Format, d Draining) 
 	if err != nil {
 		return err
 	}
-	raw, err := c.ask(ctx, question{method: http.MethodPut, path: "-/drain", body: body, token: d.Token}, nil)
+	var told struct {
+		Note string `json:"note"`
+	}
+	raw, err := c.ask(ctx, question{method: http.MethodPut, path: "-/drain", body: body, token: d.Token}, &told)
 	switch {
 	case err != nil:
 		return err
@@ -29,8 +32,13 @@ func Drain(ctx context.Context, c *Client, out io.Writer, f Format, d Draining) 
 		return indented(out, raw)
 	case d.Length == 0:
 		printf(out, "%s is drained no longer", d.Node)
+	case told.Note != "":
+		printf(out, "%s is drained for %s, or until it has restarted", d.Node, d.Length)
 	default:
 		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", d.Node, d.Length)
+	}
+	if told.Note != "" {
+		printf(out, "but %s", told.Note)
 	}
 	return nil
 }

@@ -105,6 +105,55 @@ func TestAnnouncedShutdowns(t *testing.T) {
 	}
 }
 
+// replies are what a real engine answered to one question, by what had been announced.
+type replies[T any] struct {
+	Path    string       `json:"path"`
+	Answers map[string]T `json:"answers"`
+}
+
+// What real engines answer to the questions that are asked, when nothing was announced, while it is, and when it was
+// taken back. Of _nodes/shutdown there is no record: the distributions that tests start lack it.
+func TestAnnouncementsOfRealEngines(t *testing.T) {
+	t.Parallel()
+	engines := map[string]cluster.Engine{
+		"opensearch-3.6.0":     {Distribution: cluster.OpenSearch, Major: 3, Minor: 6},
+		"elasticsearch-9.2.0":  {Distribution: cluster.Elasticsearch, Major: 9, Minor: 2},
+		"elasticsearch-8.19.4": {Distribution: cluster.Elasticsearch, Major: 8, Minor: 19},
+	}
+	n2 := &cluster.Node{ID: "n2", Name: "node-2", Attributes: map[string]string{"zone": "b"}}
+	n3 := &cluster.Node{ID: "n3", Name: "node-3", Attributes: map[string]string{"zone": "c"}}
+	for name, engine := range engines {
+		var recorded struct {
+			Exclusions replies[exclusions] `json:"exclusions"`
+			Shutdowns  replies[shutdowns]  `json:"shutdowns"`
+		}
+		require.NoError(t, json.NewDecoder(golden(t, name, "departures.json")).Decode(&recorded), name)
+		require.Equal(t, recorded.Exclusions.Path, "/"+exclusionsPath(engine), "record the answers again")
+		require.Equal(t, recorded.Shutdowns.Path, "/"+shutdownsPath(engine), "record the answers again")
+		for announced, answer := range recorded.Exclusions.Answers {
+			a := announcements{exclude: answer.patterns()}
+			want := cluster.Stays
+			if announced == "excluded" {
+				want = cluster.Excluded
+				require.Equal(t, []string{"x", "y"}, a.exclude["zone"], name)
+				require.Len(t, a.exclude["_id"], 1, name)
+			}
+			require.Equal(t, want, a.about(n2, "", stateNode{}), "%s: %s", name, announced)
+			require.Equal(t, cluster.Stays, a.about(n3, "", stateNode{}), "%s: %s", name, announced)
+		}
+		for status, answer := range recorded.Shutdowns.Answers {
+			var a announcements
+			a.take(&answer)
+			want := cluster.Decommissioned
+			if status == "none" {
+				want = cluster.Stays
+			}
+			require.Equal(t, want, a.about(n3, "", stateNode{}), "%s: %s", name, status)
+			require.Equal(t, cluster.Stays, a.about(n2, "", stateNode{}), "%s: %s", name, status)
+		}
+	}
+}
+
 // marked returns which of five nodes are about to leave. The ephemeral ids of nodes in
 // restarted are others than usual, and those for which it is "-" are away.
 func marked(d *departures, now time.Time, restarted map[string]string) map[string]cluster.Departure {
