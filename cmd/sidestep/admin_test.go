@@ -214,7 +214,7 @@ func TestDrainCommand(t *testing.T) {
 	require.NoError(t, s.SetMode(proxy.ModeObserve))
 	_, out, _ = s.command(t, "drain", "node-2")
 	require.Equal(t, `node-2 is drained for 10m0s, or until it has restarted
-but the mode here is observe: searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node
+but the mode here is observe: searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node. Sidesteps that follow this one go by their own mode
 `, out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)

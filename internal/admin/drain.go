@@ -13,13 +13,15 @@ const (
 	// drainUsually is for how long a node is drained if nobody says, drainLongest the most.
 	drainUsually = 10 * time.Minute
 	drainLongest = 24 * time.Hour
+	// drainedAtRelay is what [Drained.Leaving] says of a node that the relay was told to drain.
+	drainedAtRelay = "drained_at_relay"
 )
 
 // Drained says how things stand after a node was drained, or said to stay.
 type Drained struct {
 	// Mode is the mode of routing.
 	Mode string `json:"mode"`
-	// Leaving is how the node is said to leave now: drained, or as the cluster announces it; empty: it stays.
+	// Leaving is how the node is said to leave now: drained, or as the cluster announces it, or the relay that is followed was told; empty: it stays.
 	Leaving string `json:"leaving,omitempty"`
 }
 
@@ -55,10 +57,12 @@ type drainAnswer struct {
 // note says what the answer to a request to drain a node for a while would otherwise hide.
 func (d Drained) note(length time.Duration) string {
 	switch {
+	case length == 0 && d.Leaving == drainedAtRelay:
+		return "the relay was told that the node leaves: that holds until the relay is told otherwise (sidestep drain --for 0s there)"
 	case length == 0 && d.Leaving != "":
-		return "the cluster announces that the node leaves (" + d.Leaving + "): it is left out until the cluster takes that back"
+		return "the cluster announces that the node leaves (" + d.Leaving + "): that holds until the cluster takes it back"
 	case length > 0 && d.Mode != "route":
-		return "the mode here is " + d.Mode + ": searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node"
+		return "the mode here is " + d.Mode + ": searches through this sidestep go to the copies that the engine chooses, those of the node too; it only sends no request through the node. Sidesteps that follow this one go by their own mode"
 	}
 	return ""
 }

@@ -39,6 +39,7 @@ func TestDrainSaysWhatItDoesNotChange(t *testing.T) {
 		{"off", "drained", "5m", "the mode here is off: "},
 		{"off", "", "0s", ""},
 		{"route", "excluded", "0s", "the cluster announces that the node leaves (excluded): "},
+		{"route", "drained_at_relay", "0s", "the relay was told that the node leaves: "},
 	} {
 		w := do(t, newHandler(&fake{mode: c.mode, leaving: c.leaving}), "PUT /-/drain", `{"node":"a","for":"`+c.length+`"}`)
 		require.Equal(t, http.StatusOK, w.Code, w.Body.String())

@@ -59,7 +59,7 @@ type Node struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// EphemeralID is of the node's process: it changes when the node restarts. Empty while unknown.
 	EphemeralID string `json:"ephemeral_id,omitempty"`
-	// Leaving says that the cluster announces that the node is about to leave.
+	// Leaving says that the cluster announces that the node is about to leave, or that the relay that is followed was told so.
 	Leaving Departure `json:"leaving,omitempty"`
 }
 

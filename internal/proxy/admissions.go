@@ -163,7 +163,7 @@ func (a *admissions) follow(p *Proxy) {
 	})
 }
 
-// NeedsPolls reports whether what polls of the node of this id tell matters now, to what is chosen, or admitted, by it.
+// NeedsPolls reports whether anything is chosen or admitted by what polls of the node of this id tell.
 func (p *Proxy) NeedsPolls(node string) bool {
 	return p.o.Selector.NeedsPolls(node, time.Now()) || p.admission.inForce() != admission.Off || p.writes.inForce() != admission.Off
 }

@@ -241,10 +241,10 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	return slot
 }
 
-// near returns the node with the primary copy of a shard, nil if it is unknown or in trouble.
+// near returns the node with the primary copy of a shard, nil if it is unknown, in trouble or about to leave.
 func (p *Proxy) near(v *view, index *cluster.Index, shard int) *selection.Node {
 	n := v.primary(index, shard)
-	if n == nil || p.troubleOf(v, n.ID) != "" {
+	if n == nil || p.troubleOf(v, n.ID) != "" || p.o.Selector.Leaves(n, time.Now()) {
 		return nil
 	}
 	return n

@@ -130,7 +130,7 @@ func (e *BulkExplanation) decide(why bulk.Reason, planned string) (reason string
 func (e *BulkExplanation) through(v *view) string {
 	unnamed := v.throughAny()
 	if unnamed.Why == viaAny && (e.Planned || e.Routed != nil && e.Routed.Planned) {
-		return " It would be sent through the node with the primary copy of its first shard, or, where that is in trouble or about to leave, through one of all nodes, in turn."
+		return " It would be sent through the node with the primary copy of its first shard whose node is neither in trouble nor about to leave, or, if there is none, through one of all nodes, in turn."
 	}
 	return unnamed.text()
 }

@@ -52,27 +52,26 @@ var (
 // Drain keeps the node with this name or id from new requests, as far as others can take them,
 // for a while; 0: no longer.
 func (p *Proxy) Drain(node string, length time.Duration) error {
-	var found *selection.Node
-	var names []string
+	var found []*selection.Node
+	var names, ids []string
 	for _, n := range p.view.Load().nodes {
 		names = append(names, n.Name)
 		if n.ID == node || n.Name == node {
-			if found != nil {
-				return fmt.Errorf("%w: %s; give an id: %s or %s", ErrSeveralNodes, node, found.ID, n.ID)
-			}
-			found = n
+			found, ids = append(found, n), append(ids, n.ID)
 		}
 	}
 	switch {
 	case len(names) == 0:
 		return fmt.Errorf("%w: %s; no node is known yet: /-/ready says why", ErrNoNode, node)
-	case found == nil:
+	case len(found) == 0:
 		return fmt.Errorf("%w: %s; there are %s", ErrNoNode, node, strings.Join(names, ", "))
+	case len(found) > 1:
+		return fmt.Errorf("%w: %s; give an id: %s", ErrSeveralNodes, node, strings.Join(ids, ", "))
 	}
 	var until time.Time
 	if length > 0 {
 		until = time.Now().Add(length)
 	}
-	p.o.Selector.Leave(found, until)
+	p.o.Selector.Leave(found[0], until)
 	return nil
 }

@@ -65,14 +65,14 @@ func TestWhatNodesCoordinateIsCounted(t *testing.T) {
 
 // A name that two nodes have says of neither that it is the one. An id does.
 func TestDrainOfANameThatTwoNodesHave(t *testing.T) {
-	h := start(t, 2, nil)
+	h := start(t, 3, nil)
 	same := *h.snapshot()
-	same.Nodes = []*cluster.Node{{ID: "id-1", Name: "x"}, {ID: "id-2", Name: "x"}}
+	same.Nodes = []*cluster.Node{{ID: "id-1", Name: "x"}, {ID: "id-2", Name: "x"}, {ID: "id-3", Name: "x"}}
 	h.proxy.UseSnapshot(&same)
 	err := h.proxy.Drain("x", time.Minute)
 	require.ErrorIs(t, err, ErrSeveralNodes)
 	require.NotErrorIs(t, err, ErrNoNode)
-	require.EqualError(t, err, "there are several nodes of this name: x; give an id: id-1 or id-2")
+	require.EqualError(t, err, "there are several nodes of this name: x; give an id: id-1, id-2, id-3")
 	require.NoError(t, h.proxy.Drain("id-2", time.Minute))
 	require.Empty(t, h.proxy.Nodes()[0].Leaving)
 	require.Equal(t, "drained", h.proxy.Nodes()[1].Leaving)

@@ -205,7 +205,8 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 	d.gather(req)
 	d.coordinate(req, t)
-	if t.acts && !d.Reason.Left() {
+	// Where there is no choice only a node that could serve the search alone goes by polls.
+	if t.acts && !d.Reason.Left() && (d.Reason != NoChoice || len(d.Nodes) == 1) {
 		raise(&t.s.chosenAt, t.at)
 	}
 }

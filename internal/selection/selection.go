@@ -81,7 +81,7 @@ type NodeInfo struct {
 	CoordinatingOnly bool
 	// EphemeralID is of the node's process; empty while unknown.
 	EphemeralID string
-	// Announced is how the cluster announces that the node is about to leave; empty: it does not.
+	// Announced is how the cluster, or the relay that is followed, says that the node is about to leave; empty: neither does.
 	Announced string
 }
 

@@ -73,11 +73,11 @@ func (n *Node) suspect(at int64) bool {
 }
 
 // NeedsPolls reports whether what polls of the node of this id tell matters now: something was chosen by what polls tell in the last
-// second, or something speaks against that node. Else the engine has chosen the copies of all searches.
+// second, or something speaks against that node, or did and it is not back. Else the engine has chosen the copies of all searches.
 func (s *Selector) NeedsPolls(id string, now time.Time) bool {
 	at := s.since(now)
 	n := (*s.known.Load())[id]
-	return lately(&s.chosenAt, at) || n != nil && n.suspect(at)
+	return lately(&s.chosenAt, at) || n != nil && (n.health.condition() != Fine || !n.Alive() || n.suspect(at))
 }
 
 // Chose says that something else than the copies of a search is chosen at now by what polls tell.

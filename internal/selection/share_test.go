@@ -248,5 +248,14 @@ func TestPollsMatterWhileSomethingIsChosenByThem(t *testing.T) {
 	require.Len(t, needed(3*time.Second), 4)
 	s.Suspect(&Decision{Nodes: nodes[:2]}, at(5*time.Second))
 	require.Equal(t, []string{"a", "b"}, needed(5*time.Second))
-	require.False(t, s.NeedsPolls("nobody", at(5*time.Second)))
+	s.Probes(nil, at(5*time.Second))
+	s.eject(nodes[3], Failing, int64(7*time.Second), "a test")
+	require.Equal(t, []string{"d"}, needed(9*time.Second))
+	d.Reason = ""
+	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0}, {1}}}, at(10*time.Second))
+	require.Equal(t, NoChoice, d.Reason)
+	require.Equal(t, []string{"d"}, needed(10*time.Second))
+	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0}}}, at(11*time.Second))
+	require.Len(t, needed(11*time.Second), 4, "whether the only node is full decides what coordinates")
+	require.False(t, s.NeedsPolls("nobody", at(13*time.Second)))
 }

@@ -28,7 +28,7 @@ func (s *Selector) exhausted(n *Node, at int64) bool {
 }
 
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second. Of a
-// node that is polled more rarely, as many ask, the last poll counts until the next one.
+// node that is polled more rarely, the last poll counts until the next one.
 func (n *Node) ranOut(at int64) bool {
 	return n.counts(n.throttledAt.Load(), at, roundLife)
 }

@@ -33,6 +33,9 @@ type ceiling struct {
 	rate      float64 // of polls, 1 is the usual one
 	completed int64   // at the beginning of the window
 	since     time.Time
+	// spared is how many times as far apart as rate leaves them polls are, as nothing goes by them; less than 1: none are. All
+	// who poll may end that at once, so that what they spare counts.
+	spared float64
 }
 
 func newCeiling() *ceiling { return &ceiling{rate: 1} }
@@ -59,7 +62,7 @@ func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
 	if window < ceilingWindow {
 		return
 	}
-	load := float64(completed-c.completed) / window.Seconds() / mayComplete(processors)
+	load := max(1, c.spared) * float64(completed-c.completed) / window.Seconds() / mayComplete(processors)
 	c.since, c.completed = at, completed
 	if load > 1 {
 		c.rate /= min(load, 2) // others lower theirs, too: not all at once

@@ -236,15 +236,15 @@ func (d *departures) mark(nodes []*cluster.Node, before map[string]*cluster.Node
 		leaving[i] = d.counts(n.ID, announced{what, state.EphemeralID, now})
 		if n.Data() {
 			data++
-			if leaving[i] != cluster.Stays {
+			if leaving[i] != cluster.Stays && leaving[i] != cluster.DrainedAtRelay { // what an operator says has no bound
 				going++
 			}
 		}
 	}
-	if going > (data+1)/leaveOneIn {
-		clear(leaving)
-	}
 	for i, n := range nodes {
+		if going > (data+1)/leaveOneIn && leaving[i] != cluster.DrainedAtRelay {
+			leaving[i] = cluster.Stays
+		}
 		if n.Leaving != leaving[i] {
 			changed := *n // it may be published
 			changed.Leaving = leaving[i]

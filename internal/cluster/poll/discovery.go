@@ -132,6 +132,8 @@ func (p *Poller) takeOver(s *cluster.Snapshot) {
 	d := &p.departures
 	d.of(s.ClusterUUID)
 	d.announcements, d.excludedAt, d.shutdownAt = announcements{}, 0, 0
+	// What the relay was told before it was silent the last time it has said anew since.
+	maps.DeleteFunc(d.heard, func(_ string, a announced) bool { return a.what == cluster.DrainedAtRelay })
 	d.after = time.Now().Add(rand.N(wholeGrace))
 	p.leftAlone = leftAlone{uuid: s.ClusterUUID, after: time.Now().Add(rand.N(wholeGrace))}
 }

@@ -43,7 +43,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"state"}),
 		statsInterval: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_stats_interval_seconds",
-			Help: "Longest interval at which a node that serves what is searched is asked for its statistics; 0 while a relay tells.",
+			Help: "Longest interval at which a node that serves what is searched is asked for its statistics while something goes by them; 0 while a relay tells.",
 		}),
 		source: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_source",

@@ -70,9 +70,9 @@ func (a *activity) look(now time.Time) (idle bool, wake <-chan struct{}) {
 	return a.idle, a.wake
 }
 
-// Pace spaces the polls of one poller: at the usual interval, or the longer one that
-// the ceiling of the node leaves, while searches are decided that it serves, by what it tells; else
-// more rarely: at calmFactor times that while the engine decides, and while no search is decided at all at intervals that double up to longest.
+// Pace spaces the polls of one poller. They come at the usual interval, or the longer one that the ceiling of the node
+// leaves. While nothing goes by what they tell it is calmFactor times the usual one at least. While no search is decided
+// the interval doubles, up to longest, which is also that of nodes that serve nothing searched.
 type Pace struct {
 	activity *activity
 	schedule *schedule
@@ -96,7 +96,10 @@ func (p *Poller) needed(nodes []string) bool {
 	if p.o.Needed == nil || time.Now().UnixNano()-p.othersAt.Load() < int64(idleAfter) {
 		return true
 	}
-	if s := p.Snapshot(); len(nodes) == 0 && s != nil {
+	switch s := p.Snapshot(); {
+	case s == nil:
+		return true // the first poll is to come as soon as something is known
+	case len(nodes) == 0:
 		return slices.ContainsFunc(s.Nodes, func(n *cluster.Node) bool { return p.o.Needed(n.ID) })
 	}
 	return slices.ContainsFunc(nodes, p.o.Needed)
@@ -136,20 +139,22 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		longest = max(longest, ceilingInterval)
 	}
 	p.now = min(2*p.now, longest)
+	least := time.Duration(0) // between polls that nothing goes by
 	switch {
 	case refused, idle:
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)
 	case !p.needed():
-		interval = max(interval, min(calmFactor*usual, p.longest))
+		least = min(calmFactor*usual, p.longest)
 		p.now = usual
 	default:
 		p.now = usual
 	}
-	p.schedule.interval.Store(int64(interval))
+	p.schedule.interval.Store(int64(interval)) // as it is as soon as something goes by them
+	p.ceiling.spared = float64(least) / float64(interval)
 	// A pause is kept also after polls that took longer than the interval.
-	pause := max(Jitter(interval)-now.Sub(started), usual/5)
+	pause := max(Jitter(max(interval, least))-now.Sub(started), usual/5)
 	if pollState(err) == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
 		pause = retryPause
 	}

@@ -24,7 +24,8 @@ import (
 type statsServer struct {
 	mu       sync.Mutex
 	delay    time.Duration
-	status   int // 0: 200
+	status   int         // 0: 200
+	calm     atomic.Bool // nothing goes by what n1 tells
 	flying   int
 	polledAt []time.Time
 }
@@ -96,6 +97,7 @@ func paced(t *testing.T, test func(t *testing.T, c *Poller, s *statsServer, tell
 				s := &statsServer{delay: 2 * time.Millisecond}
 				c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
 					Seeds: []*url.URL{address}, Static: static, Client: &http.Client{Transport: s}, Registerer: prometheus.NewRegistry(),
+					Needed: func(node string) bool { return node == "n1" && !s.calm.Load() },
 					OnStats: func(st cluster.NodeStats) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -254,8 +256,7 @@ func TestTouchAllocatesNothing(t *testing.T) {
 func TestPollsThatNothingGoesByAreRarer(t *testing.T) {
 	t.Parallel()
 	paced(t, func(t *testing.T, c *Poller, s *statsServer, _ func() []cluster.NodeStats) {
-		var needed atomic.Bool
-		c.o.Needed = func(node string) bool { return node == "n1" && needed.Load() }
+		s.calm.Store(true)
 		polls := func() int {
 			search(c, time.Second)
 			s.pauses(time.Now())
@@ -263,9 +264,9 @@ func TestPollsThatNothingGoesByAreRarer(t *testing.T) {
 			return len(s.pauses(time.Now()))
 		}
 		require.InDelta(t, 75, polls(), 7)
-		needed.Store(true)
+		s.calm.Store(false)
 		require.InDelta(t, 300, polls(), 25)
-		needed.Store(false)
+		s.calm.Store(true)
 		require.InDelta(t, 75, polls(), 7)
 		c.TouchAll()
 		require.InDelta(t, 75+9*3.75, polls(), 12)

@@ -130,14 +130,14 @@ func (r *sends) sent(s *search, t *try) {
 
 // A node that becomes slow coordinates next to nothing from a second later on. There are two exceptions. One of which all
 // is slow answers polls and probes well while nothing is sent there: until it is ejected, some sidecars send it a small part of
-// its share again. And a hundred sidecars send a node a search or less in a second each, and poll it as rarely: for up to 3 s
+// its share again. And a hundred sidecars send a node a search or less in a second each, and poll it as rarely: for up to 2 s
 // some of them have not met it since.
 func TestSlowCoordinatingNodeIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		set  func(*node, bool)
 		most float64 // of its share, in any second but the first, through ten sidecars or fewer
-	}{{"its HTTP side", httpLatency(300 * time.Millisecond), 0.01}, {"a tenth of its speed", slower(10), 0.25}} {
+	}{{"its HTTP side", httpLatency(300 * time.Millisecond), 0.01}, {"a tenth of its speed", slower(10), 0.1}} {
 		for _, nodes := range []int{5, 50} {
 			for _, sidecars := range []int{1, 10, 100} {
 				t.Run(fmt.Sprintf("%s, %d nodes, %d sidecars", c.what, nodes, sidecars), func(t *testing.T) {
@@ -163,10 +163,10 @@ func TestSlowCoordinatingNodeIsLeft(t *testing.T) {
 						100*share(0, 2), 100*share(2, 4), 100*share(4, 6), 100*share(6, 8))
 					most := c.most
 					if sidecars > 10 {
-						most = 0.5
+						most = 0.1
 					}
-					require.Less(t, max(share(2, 4), share(4, 6)), most)
-					require.Less(t, share(6, 8), c.most)
+					require.Less(t, share(2, 4), most)
+					require.Less(t, max(share(4, 6), share(6, 8)), c.most)
 				})
 			}
 		}
@@ -237,7 +237,7 @@ func countHops(t *testing.T, copies, sidecars int, load float64) (searches, read
 // what its nodes serve: for half of these the engine takes the other copy. And where a node that alone has the copies is
 // full, as most are at load 0.9, all nodes take turns.
 func TestWhatOneNodeCanAnswerStaysThere(t *testing.T) {
-	const well, left, full = 0.01, 0.6, 1
+	const well, left, full = 0.01, 0.6, 0.97
 	for _, c := range []struct {
 		copies, sidecars int
 		load             float64

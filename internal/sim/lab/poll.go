@@ -57,6 +57,7 @@ type poller struct {
 	pause   time.Duration // while nothing is searched
 
 	rate, windowAt float64 // of polls, 1 is the usual one; s
+	spared         float64 // how many times as far apart they are, as nothing goes by them; less than 1: none are
 	tasks          int64
 
 	completed, rejected int64
@@ -160,13 +161,14 @@ func (p *poller) rest(unanswered bool) {
 	idle, unused := p.unused()
 	p.rare = idle || unused
 	p.pause = min(2*p.pause, idleInterval)
+	least := time.Duration(0) // between polls that nothing goes by
 	switch {
 	case idle:
 		interval = max(interval, p.pause)
 	case unused:
 		interval = max(interval, idleInterval)
-	case p.of != nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()):
-		interval = max(interval, calmFactor*usual)
+	case p.of != nil && p.of.waits == nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()): // admission goes by polls
+		least = min(calmFactor*usual, max(idleInterval, usual))
 		p.pause = usual
 	default:
 		p.pause = usual
@@ -175,7 +177,8 @@ func (p *poller) rest(unanswered bool) {
 		p.after(retryPause)
 		return
 	}
-	jittered := time.Duration(float64(interval) * (0.8 + 0.4*p.w.polls.Float64()))
+	p.spared = float64(least) / float64(interval)
+	jittered := time.Duration(float64(max(interval, least)) * (0.8 + 0.4*p.w.polls.Float64()))
 	p.after(max(jittered-(p.w.c.now-p.started), usual/5))
 }
 
@@ -260,7 +263,7 @@ func (p *poller) observeTasks(tasks int64) {
 	if window < ceilingTime.Seconds() {
 		return
 	}
-	load := float64(tasks-p.tasks) / window / (pollCeiling * min(max(p.node.cpus/manyProcessors, leastShare), 1))
+	load := max(1, p.spared) * float64(tasks-p.tasks) / window / (pollCeiling * min(max(p.node.cpus/manyProcessors, leastShare), 1))
 	p.windowAt, p.tasks = now, tasks
 	if load > 1 {
 		p.rate /= min(load, 2)
