@@ -374,3 +374,13 @@ func TestWhatPassedWhenItCameIsSteeredOnceItHasWaited(t *testing.T) {
 	c.let <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-waits).status)
 }
+
+// What is admitted goes by what polls tell, also where the engine chooses all copies.
+func TestPollsMatterToAdmission(t *testing.T) {
+	p := start(t, 1, nil).proxy
+	require.False(t, p.NeedsPolls("n1"))
+	require.NoError(t, p.SetAdmissionMode(admission.Auto))
+	require.True(t, p.NeedsPolls("n1"))
+	require.NoError(t, p.SetMode(ModeOff))
+	require.False(t, p.NeedsPolls("n1"))
+}

@@ -32,7 +32,8 @@ func (s *Selector) Leave(n *Node, until time.Time) {
 func (s *Selector) EndMarks(nodes []*Node, now time.Time, tell func(n *Node, why string)) {
 	known := *s.known.Load()
 	for _, n := range nodes {
-		m, why := n.leaving.Load(), ""
+		m := n.leaving.Load()
+		var why string
 		switch is := known[n.ID]; {
 		case m == nil:
 			continue
