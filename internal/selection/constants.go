@@ -46,8 +46,8 @@ const (
 	roundSize = twice * probeBurst
 
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
-	// after the first, and ejected within a second where shard queries take no more than that, and the node,
-	// which is polled more often from then on, several times in it.
+	// after the first, and ejected within a second where shard queries take no more than that: after the poll that was planned,
+	// the node is polled several times in it.
 	// slow_10x_20_sidecars.
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, or of an avoided one that has a queue, or needs a poll to be proof, give or take

@@ -33,9 +33,10 @@ type ceiling struct {
 	rate      float64 // of polls, 1 is the usual one
 	completed int64   // at the beginning of the window
 	since     time.Time
-	// spared is how many times as far apart as rate leaves them polls are, as nothing goes by them; less than 1: none are. All
-	// who poll may end that at once, so that what they spare counts.
+	// spared is how many times as far apart as rate leaves them all polls of the window were at least, as nothing goes by them;
+	// less than 1: some were not. All who poll may end that at once, so that what they spare counts.
 	spared float64
+	opened bool // the window has begun, and no poll in it was planned yet
 }
 
 func newCeiling() *ceiling { return &ceiling{rate: 1} }
@@ -48,6 +49,14 @@ func (c *ceiling) expect(sidesteps int, processors float64, usual time.Duration)
 	}
 }
 
+// spare says how many times as far apart as rate leaves them the next poll is.
+func (c *ceiling) spare(times float64) {
+	if !c.opened {
+		times = min(c.spared, times)
+	}
+	c.spared, c.opened = times, false
+}
+
 // observe takes in how many tasks a node has completed since it started, 0 if it
 // does not tell, and how many processors it may use, 0 if that is not known.
 func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
@@ -56,14 +65,14 @@ func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
 	}
 	window := at.Sub(c.since)
 	if c.since.IsZero() || completed < c.completed {
-		c.since, c.completed = at, completed
+		c.since, c.completed, c.opened = at, completed, true
 		return
 	}
 	if window < ceilingWindow {
 		return
 	}
 	load := max(1, c.spared) * float64(completed-c.completed) / window.Seconds() / mayComplete(processors)
-	c.since, c.completed = at, completed
+	c.since, c.completed, c.opened = at, completed, true
 	if load > 1 {
 		c.rate /= min(load, 2) // others lower theirs, too: not all at once
 		return

@@ -193,6 +193,16 @@ func TestCeilingRisesWithoutLoad(t *testing.T) {
 		second(0)
 	}
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
+	c.spare(0) // the window has begun at full speed
+	c.spare(4)
+	second(60)
+	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond), "what was polled at full speed counts once")
+	c.spare(4)
+	second(60)
+	require.Equal(t, 400*time.Millisecond, c.stretch(200*time.Millisecond), "all who poll may poll four times as often at once")
+	for range 20 {
+		second(0)
+	}
 	tasks = 1 // a restart
 	c.observe(tasks, 0, at.Add(time.Hour))
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))

@@ -230,7 +230,7 @@ func (d *departures) mark(nodes []*cluster.Node, before map[string]*cluster.Node
 			d.hosts[n.ID] = host
 		}
 		what := d.about(n, d.hosts[n.ID], state)
-		if was := before[n.ID]; what == cluster.Stays && was != nil && !d.asked(was.Leaving) && (was.EphemeralID == "" || was.EphemeralID == state.EphemeralID) {
+		if was := before[n.ID]; was != nil && (what == cluster.Stays || was.Leaving == cluster.DrainedAtRelay) && !d.asked(was.Leaving) && (was.EphemeralID == "" || was.EphemeralID == state.EphemeralID) {
 			what = was.Leaving
 		}
 		leaving[i] = d.counts(n.ID, announced{what, state.EphemeralID, now})

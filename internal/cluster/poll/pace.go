@@ -152,7 +152,7 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		p.now = usual
 	}
 	p.schedule.interval.Store(int64(interval)) // as it is as soon as something goes by them
-	p.ceiling.spared = float64(least) / float64(interval)
+	p.ceiling.spare(float64(least) / float64(interval))
 	// A pause is kept also after polls that took longer than the interval.
 	pause := max(Jitter(max(interval, least))-now.Sub(started), usual/5)
 	if pollState(err) == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {

@@ -136,7 +136,7 @@ func TestSlowCoordinatingNodeIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		set  func(*node, bool)
-		most float64 // of its share, in any second but the first, through ten sidecars or fewer
+		most float64 // of its share, in any second but the first; through a hundred sidecars, but the first two
 	}{{"its HTTP side", httpLatency(300 * time.Millisecond), 0.01}, {"a tenth of its speed", slower(10), 0.1}} {
 		for _, nodes := range []int{5, 50} {
 			for _, sidecars := range []int{1, 10, 100} {

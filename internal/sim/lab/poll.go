@@ -57,7 +57,8 @@ type poller struct {
 	pause   time.Duration // while nothing is searched
 
 	rate, windowAt float64 // of polls, 1 is the usual one; s
-	spared         float64 // how many times as far apart they are, as nothing goes by them; less than 1: none are
+	spared         float64 // how many times as far apart all of the window were at least, as nothing goes by them
+	opened         bool    // the window has begun, and no poll in it was planned yet
 	tasks          int64
 
 	completed, rejected int64
@@ -173,11 +174,15 @@ func (p *poller) rest(unanswered bool) {
 	default:
 		p.pause = usual
 	}
+	spared := float64(least) / float64(interval)
+	if !p.opened {
+		spared = min(p.spared, spared)
+	}
+	p.spared, p.opened = spared, false
 	if unanswered && !stretched && !unused {
 		p.after(retryPause)
 		return
 	}
-	p.spared = float64(least) / float64(interval)
 	jittered := time.Duration(float64(max(interval, least)) * (0.8 + 0.4*p.w.polls.Float64()))
 	p.after(max(jittered-(p.w.c.now-p.started), usual/5))
 }
@@ -256,7 +261,7 @@ type told struct {
 func (p *poller) observeTasks(tasks int64) {
 	now := p.w.c.now.Seconds()
 	if p.windowAt == 0 {
-		p.windowAt, p.tasks = now, tasks
+		p.windowAt, p.tasks, p.opened = now, tasks, true
 		return
 	}
 	window := now - p.windowAt
@@ -264,7 +269,7 @@ func (p *poller) observeTasks(tasks int64) {
 		return
 	}
 	load := max(1, p.spared) * float64(tasks-p.tasks) / window / (pollCeiling * min(max(p.node.cpus/manyProcessors, leastShare), 1))
-	p.windowAt, p.tasks = now, tasks
+	p.windowAt, p.tasks, p.opened = now, tasks, true
 	if load > 1 {
 		p.rate /= min(load, 2)
 		return
