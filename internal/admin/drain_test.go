@@ -31,7 +31,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Who drains a node learns if it is used all the same, and who ends that if it is left out all the same.
+// The answer says if a node that is drained is used all the same, and if one that is no longer is left out all the same.
 func TestDrainSaysWhatItDoesNotChange(t *testing.T) {
 	for _, c := range []struct{ mode, leaving, length, note string }{
 		{"route", "drained", "5m", ""},

@@ -236,15 +236,15 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	at.slot = slot
 	b.places = append(b.places, at)
 	if b.node == nil {
-		b.node = x.p.near(x.view, copies, slot*at.book.Size())
+		b.node = x.p.near(x.view, copies, slot*at.book.Size(), now)
 	}
 	return slot
 }
 
 // near returns the node with the primary copy of a shard, nil if it is unknown, in trouble or about to leave.
-func (p *Proxy) near(v *view, index *cluster.Index, shard int) *selection.Node {
+func (p *Proxy) near(v *view, index *cluster.Index, shard int, now time.Time) *selection.Node {
 	n := v.primary(index, shard)
-	if n == nil || p.troubleOf(v, n.ID) != "" || p.o.Selector.Leaves(n, time.Now()) {
+	if n == nil || p.troubleOf(v, n.ID) != "" || p.o.Selector.Leaves(n, now) {
 		return nil
 	}
 	return n

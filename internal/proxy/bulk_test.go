@@ -61,6 +61,15 @@ func stored(_ string, w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, itemsOf(5, 201))
 }
 
+// storedOrComplete is that answer to a bulk, and one in which no shard is missing to all else.
+func storedOrComplete(node string, w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/_bulk") {
+		stored(node, w, r)
+		return
+	}
+	respond(http.StatusOK, complete)(node, w, r)
+}
+
 // itemsOf is the answer to a bulk with so many items, all of this status.
 func itemsOf(items, status int) string {
 	one := fmt.Sprintf(`{"index":{"_index":"idx","_id":"x","status":%d}}`, status)

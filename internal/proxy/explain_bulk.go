@@ -130,7 +130,7 @@ func (e *BulkExplanation) decide(why bulk.Reason, planned string) (reason string
 func (e *BulkExplanation) through(v *view) string {
 	unnamed := v.throughAny()
 	if unnamed.Why == viaAny && (e.Planned || e.Routed != nil && e.Routed.Planned) {
-		return " It would be sent through the node with the primary copy of its first shard whose node is neither in trouble nor about to leave, or, if there is none, through one of all nodes, in turn."
+		return " It would be sent through the first node with a primary copy of its shards that is neither in trouble nor about to leave, or, if there is none, through one of all nodes, in turn."
 	}
 	return unnamed.text()
 }
@@ -138,7 +138,8 @@ func (e *BulkExplanation) through(v *view) string {
 // throughPrimary returns the name of the node with the primary copy of a shard, if a bulk for the shard is sent through it.
 func (p *Proxy) throughPrimary(v *view, index string, shard int) string {
 	copies, _ := v.snapshot.Lookup(index)
-	if u := p.named(v, p.near(v, copies, shard), time.Now()); u != nil {
+	now := time.Now()
+	if u := p.named(v, p.near(v, copies, shard, now), now); u != nil {
 		return u.node.Name
 	}
 	return ""

@@ -83,7 +83,7 @@ func TestExplainSaysThroughWhichNodeABulkGoes(t *testing.T) {
 	through := func(want ...string) {
 		t.Helper()
 		e := b.proxy.ExplainBulk("idx")
-		require.Contains(t, e.Summary, "through the node with the primary copy of its first shard whose node is neither in trouble nor about to leave, or, if there is none, through one of all nodes, in turn.")
+		require.Contains(t, e.Summary, "through the first node with a primary copy of its shards that is neither in trouble nor about to leave, or, if there is none, through one of all nodes, in turn.")
 		for shard, s := range e.Shards {
 			require.Equal(t, want[shard], s.Through)
 		}

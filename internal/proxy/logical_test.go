@@ -46,13 +46,7 @@ func startSlots(t *testing.T, change func(*Options)) *slots {
 			change(o)
 		}
 	})
-	s.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/_bulk") {
-			stored(node, w, r)
-			return
-		}
-		respond(http.StatusOK, complete)(node, w, r)
-	}
+	s.answer = storedOrComplete
 	s.index = bulk.Index{WriteIndex: "idx", Shards: 6, RoutingShards: 768, Values: bulk.Values(6, 768)}
 	return s
 }

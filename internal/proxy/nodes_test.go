@@ -3,7 +3,6 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -120,13 +119,7 @@ func TestANodeThatLeavesCoordinatesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 3, nil)
 			leave(b)
-			b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "_bulk") {
-					stored(node, w, r)
-					return
-				}
-				respond(http.StatusOK, complete)(node, w, r)
-			}
+			b.answer = storedOrComplete
 			shards := map[int]bool{}
 			for range 30 {
 				b.do("POST", "/idx/_bulk", five)

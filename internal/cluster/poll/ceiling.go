@@ -34,7 +34,7 @@ type ceiling struct {
 	completed int64   // at the beginning of the window
 	since     time.Time
 	// spared is how many times as far apart as rate leaves them all polls of the window were at least, as nothing goes by them;
-	// less than 1: some were not. All who poll may end that at once, so that what they spare counts.
+	// less than 1: some were not. All that poll may end that at once, so that what they spare counts.
 	spared float64
 	opened bool // the window has begun, and no poll in it was planned yet
 }

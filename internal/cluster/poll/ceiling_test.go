@@ -199,7 +199,7 @@ func TestCeilingRisesWithoutLoad(t *testing.T) {
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond), "what was polled at full speed counts once")
 	c.spare(4)
 	second(60)
-	require.Equal(t, 400*time.Millisecond, c.stretch(200*time.Millisecond), "all who poll may poll four times as often at once")
+	require.Equal(t, 400*time.Millisecond, c.stretch(200*time.Millisecond), "all that poll may poll four times as often at once")
 	for range 20 {
 		second(0)
 	}

@@ -145,11 +145,11 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)
-	case !p.needed():
-		least = min(calmFactor*usual, p.longest)
-		p.now = usual
 	default:
 		p.now = usual
+		if !p.needed() {
+			least = min(calmFactor*usual, p.longest)
+		}
 	}
 	p.schedule.interval.Store(int64(interval)) // as it is as soon as something goes by them
 	p.ceiling.spare(float64(least) / float64(interval))

@@ -168,11 +168,11 @@ func (p *poller) rest(unanswered bool) {
 		interval = max(interval, p.pause)
 	case unused:
 		interval = max(interval, idleInterval)
-	case p.of != nil && p.of.waits == nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()): // admission goes by polls
-		least = min(calmFactor*usual, max(idleInterval, usual))
-		p.pause = usual
 	default:
 		p.pause = usual
+		if p.of != nil && p.of.waits == nil && !p.of.s.NeedsPolls(p.w.ids[p.node.id], p.of.now()) { // admission goes by polls
+			least = min(calmFactor*usual, max(idleInterval, usual))
+		}
 	}
 	spared := float64(least) / float64(interval)
 	if !p.opened {
